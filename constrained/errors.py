@@ -1,0 +1,78 @@
+"""The errors that users meet, under one name each.
+
+Grammar errors come from the grammar front ends and are handed on unchanged; the others belong to matching and to
+generation.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from grammars.errors import (
+    EmptyLanguage,
+    GrammarError,
+    LarkError,
+    LimitExceeded,
+    RegexError,
+    SchemaError,
+    UnsupportedFeature,
+)
+
+if TYPE_CHECKING:
+    from engine.errors import EmptyRow
+
+__all__ = [
+    "BudgetError",
+    "EmptyLanguage",
+    "EmptyRow",
+    "GrammarError",
+    "LarkError",
+    "LimitExceeded",
+    "RegexError",
+    "SchemaError",
+    "TokenRejected",
+    "UnsupportedFeature",
+]
+
+
+class TokenRejected(ValueError):
+    """A token was committed that the constraint does not allow here; the matcher is as it was before the call.
+
+    Attributes:
+        token_id: the refused token.
+    """
+
+    def __init__(self, message: str, token_id: int | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.token_id = token_id
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (type(self), (self.message, self.token_id))
+
+
+class BudgetError(ValueError):
+    """`max_tokens` is too small for any sentence of the language; raised before the first token.
+
+    Attributes:
+        needed: the number of tokens, end token included, that a shortest sentence takes; `None` where not known.
+        max_tokens: the budget that was given.
+    """
+
+    def __init__(self, message: str, needed: int | None = None, max_tokens: int | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.needed = needed
+        self.max_tokens = max_tokens
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (type(self), (self.message, self.needed, self.max_tokens))
+
+
+def __getattr__(name: str) -> Any:
+    # The engine's error is looked up late: masks alone need no engine.
+    if name == "EmptyRow":
+        from engine.errors import EmptyRow
+
+        return EmptyRow
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,1 @@
+"""Languages as values: JSON Schema, regular expressions, choices.  Knows no tokens and no tensors."""
