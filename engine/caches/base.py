@@ -1,0 +1,136 @@
+"""What every key/value cache can do.
+
+A forward pass opens a step with `begin`, hands each layer's new keys and values to `update`, and closes the step with
+`advance`.  Until `advance` the cache has not moved, so a step that fails leaves it as it was.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar, Self
+
+import torch
+from torch import Tensor
+
+from engine.config import ModelConfig
+from engine.errors import CacheError, TrainingError
+
+
+class Cache(ABC):
+    """Keys and values of `batch` rows; slot j of a row holds the row's position j.
+
+    Attributes:
+        name: what `engine.caches.create` calls this kind.
+        batch: number of rows.
+        lengths: committed positions of each row.
+    """
+
+    name: ClassVar[str]
+
+    def __init__(self, config: ModelConfig, batch: int, device: torch.device, dtype: torch.dtype) -> None:
+        if batch < 1:
+            raise CacheError(f"a cache for {batch} rows: ask for at least 1")
+        self.config, self.batch, self.device, self.dtype = config, batch, device, dtype
+        self.lengths: tuple[int, ...] = (0,) * batch
+        self._new = 0
+        self._slots: Tensor | None = None
+
+    @property
+    def longest(self) -> int:
+        """Committed positions of the longest row."""
+        return max(self.lengths)
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether all rows have the same length."""
+        return self.batch == 1 or self.lengths.count(self.lengths[0]) == self.batch
+
+    @abstractmethod
+    def reserve(self, positions: int) -> None:
+        """Makes room for `positions` slots in every row.
+
+        Raises:
+            CacheError: this cache does not grow that far; it stays as it was.
+        """
+
+    @property
+    @abstractmethod
+    def capacity(self) -> int:
+        """Slots of each row that are allocated now."""
+
+    @property
+    @abstractmethod
+    def nbytes(self) -> int:
+        """Bytes allocated for keys and values now."""
+
+    @abstractmethod
+    def _store(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Writes one layer's step and returns the views [batch, kv_heads, longest + new, head_dim]."""
+
+    @abstractmethod
+    def _take(self, rows: Sequence[int]) -> Self:
+        """A cache of the same kind with copies of `rows`."""
+
+    def begin(self, new: int) -> None:
+        """Opens a step of `new` positions after the end of each row (shorter rows may leave some of them unused)."""
+        self.reserve(self.longest + new)
+        self._new = new
+        self._slots = None
+        if not self.is_uniform:
+            ends = torch.tensor(self.lengths, device=self.device)
+            self._slots = ends.unsqueeze(1) + torch.arange(new, device=self.device)
+
+    def update(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Writes a layer's new keys and values, each [batch, kv_heads, new, head_dim], behind those of every row.
+
+        Returns:
+            All keys and values of the layer, the new ones included: [batch, kv_heads, longest + new, head_dim].  Slots
+            above a row's own end hold nothing of meaning; the mask hides them.
+
+        Raises:
+            TrainingError: the tensors carry autograd history.
+            CacheError: the step was not opened, or is of another width.
+        """
+        if keys.requires_grad or values.requires_grad:
+            raise TrainingError("keys with autograd history: a cache holds none; call the model in inference mode")
+        if keys.shape[2] != self._new:
+            raise CacheError(f"{keys.shape[2]} new positions in a step opened for {self._new}: call begin first")
+        return self._store(layer, keys, values)
+
+    def advance(self, counts: int | Sequence[int]) -> None:
+        """Closes the step: the first `counts` of the new positions (of every row, or row by row) are committed."""
+        counts = (counts,) * self.batch if isinstance(counts, int) else tuple(counts)
+        if len(counts) != self.batch or min(counts) < 0 or max(counts) > self._new:
+            raise CacheError(f"cannot commit {counts} of a step of {self._new} positions in {self.batch} rows")
+        self.lengths = tuple(length + count for length, count in zip(self.lengths, counts, strict=True))
+        self._new = 0
+
+    def rollback(self, positions: int | Sequence[int]) -> None:
+        """Forgets the last `positions` of every row, or of each row its own number."""
+        positions = (positions,) * self.batch if isinstance(positions, int) else tuple(positions)
+        if len(positions) != self.batch:
+            raise CacheError(f"{len(positions)} rollbacks for {self.batch} rows")
+        self.truncate([length - back for length, back in zip(self.lengths, positions, strict=True)])
+
+    def truncate(self, lengths: int | Sequence[int]) -> None:
+        """Shortens every row to `lengths`, or each row to its own length."""
+        lengths = (lengths,) * self.batch if isinstance(lengths, int) else tuple(lengths)
+        if len(lengths) != self.batch:
+            raise CacheError(f"{len(lengths)} lengths for {self.batch} rows")
+        if any(not 0 <= wanted <= held for wanted, held in zip(lengths, self.lengths, strict=True)):
+            raise CacheError(f"cannot shorten rows of {self.lengths} positions to {lengths}")
+        self.lengths = lengths
+
+    def reset(self) -> None:
+        """Forgets everything; the memory is kept."""
+        self.truncate(0)
+
+    def fork(self, rows: Sequence[int] | None = None) -> Self:
+        """An independent copy, of all rows or of `rows` in that order (rows may repeat: beams; or be left out)."""
+        chosen = list(range(self.batch)) if rows is None else list(rows)
+        if any(not 0 <= row < self.batch for row in chosen):
+            raise CacheError(f"rows {chosen} of a cache of {self.batch}")
+        copy = self._take(chosen)
+        copy.lengths = tuple(self.lengths[row] for row in chosen)
+        return copy

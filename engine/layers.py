@@ -1,0 +1,79 @@
+"""The pieces of a transformer block that know nothing of sequences: matrix products, norms, the gated MLP."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+class Linear:
+    """y = x·Wᵀ + b, with W [out, in] and x [..., in].
+
+    On a CPU that multiplies bfloat16 in hardware, bfloat16 weights are kept only in oneDNN's blocked layout, in which one
+    row of x costs what reading W once costs; the plain layout takes up to three times as long for wide W.
+    """
+
+    def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
+        self.out_features, self.in_features = weight.shape
+        self.bias = bias
+        self.packed = can_pack(weight)
+        self._weight = torch.ops.mkldnn._reorder_linear_weight(weight, None) if self.packed else weight
+
+    def __call__(self, x: Tensor) -> Tensor:
+        if self.packed:
+            return torch.ops.mkldnn._linear_pointwise(x, self._weight, self.bias, "none", [], "")
+        return F.linear(x, self._weight, self.bias)
+
+    def add_to(self, residual: Tensor, x: Tensor) -> Tensor:
+        """residual + x·Wᵀ + b, the sum taken inside the product where the backend can."""
+        if self.packed:
+            return torch.ops.mkldnn._linear_pointwise.binary(x, residual, self._weight, self.bias, "add")
+        return residual + F.linear(x, self._weight, self.bias)
+
+    @property
+    def nbytes(self) -> int:
+        return self.out_features * self.in_features * self._weight.element_size()
+
+
+def can_pack(weight: Tensor) -> bool:
+    """Whether oneDNN has a fast product for this weight's device and dtype on this machine."""
+    return (
+        weight.device.type == "cpu"
+        and weight.dtype == torch.bfloat16
+        and torch.backends.mkldnn.is_available()
+        and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    )
+
+
+class RMSNorm:
+    """x / sqrt(mean(x²) + ε) · w over the last dimension (Zhang & Sennrich 2019)."""
+
+    def __init__(self, weight: Tensor, eps: float) -> None:
+        self.weight, self.eps = weight, eps
+        self.size = weight.shape[-1]
+        self._shape = (self.size,)
+        self._mirrored_shape = (2 * self.size,)
+        self._mirrored_weight = torch.cat((weight, weight))
+        self._mirror_rows = weight.device.type == "cpu"
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """`x` [..., size] → the same shape and dtype; sums are taken in float32."""
+        if self._mirror_rows and x.numel() == self.size:
+            # [x, -x] has mean 0 and variance mean(x²), so its LayerNorm is the RMSNorm of x: one fused kernel on the
+            # CPU, where rms_norm is a chain of seven that costs twice as much for one row.
+            mirrored = torch.cat((x, -x), dim=-1)
+            normed = F.layer_norm(mirrored, self._mirrored_shape, self._mirrored_weight, None, self.eps)
+            return normed.narrow(-1, 0, self.size)
+        return F.rms_norm(x, self._shape, self.weight, self.eps)
+
+
+class GatedMLP:
+    """down(silu(gate(x)) · up(x)), gate and up in one product (Shazeer 2020, SwiGLU)."""
+
+    def __init__(self, gate_up: Linear, down: Linear) -> None:
+        self.gate_up, self.down = gate_up, down
+
+    def add_to(self, residual: Tensor, x: Tensor) -> Tensor:
+        gate, up = self.gate_up(x).chunk(2, dim=-1)
+        return self.down.add_to(residual, F.silu(gate) * up)

@@ -1,0 +1,214 @@
+"""The decoder: token ids in, logits out, with keys and values kept in a cache."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Literal, NoReturn
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from engine import caches
+from engine.attention import Backend, attend, causal_mask
+from engine.caches import Cache
+from engine.config import ModelConfig
+from engine.errors import CacheError, ContextError, EngineError, TrainingError
+from engine.layers import GatedMLP, Linear, RMSNorm
+from engine.rope import RotaryEmbedding, rotate
+
+if TYPE_CHECKING:
+    from engine.text import Text
+
+
+class Block:
+    """One layer: x + attention(norm(x)), then x + mlp(norm(x))."""
+
+    def __init__(self, config: ModelConfig, layer: int, weights: Mapping[str, Tensor]) -> None:
+        def linear(name: str) -> Linear:
+            return Linear(weights[f"layers.{layer}.{name}.weight"], weights.get(f"layers.{layer}.{name}.bias"))
+
+        def norm(name: str) -> RMSNorm:
+            return RMSNorm(weights[f"layers.{layer}.{name}.weight"], config.norm_eps)
+
+        self.layer = layer
+        self.query_heads, self.kv_heads, self.head_dim = config.query_heads, config.kv_heads, config.head_dim
+        self.attention_norm, self.mlp_norm = norm("attention_norm"), norm("mlp_norm")
+        self.qkv, self.output = linear("qkv"), linear("output")
+        self.query_norm = norm("query_norm") if config.qk_norm else None
+        self.key_norm = norm("key_norm") if config.qk_norm else None
+        self.mlp = GatedMLP(linear("gate_up"), linear("down"))
+
+    def __call__(
+        self,
+        x: Tensor,
+        rotation: tuple[Tensor, Tensor],
+        cache: Cache | None,
+        mask: Tensor | None,
+        causal: bool,
+        backend: Backend,
+    ) -> Tensor:
+        """`x` [batch, new, hidden] → the same shape."""
+        batch, new, _ = x.shape
+        turned_heads = self.query_heads + self.kv_heads
+        heads = self.qkv(self.attention_norm(x)).view(batch, new, turned_heads + self.kv_heads, self.head_dim)
+        turning = heads.narrow(2, 0, turned_heads)
+        if self.query_norm is not None and self.key_norm is not None:
+            queries, keys = turning.split((self.query_heads, self.kv_heads), dim=2)
+            turning = torch.cat((self.query_norm(queries), self.key_norm(keys)), dim=2)
+        turned = rotate(turning, *rotation).transpose(1, 2)
+        queries = turned.narrow(1, 0, self.query_heads)
+        keys = turned.narrow(1, self.query_heads, self.kv_heads)
+        values = heads.narrow(2, turned_heads, self.kv_heads).transpose(1, 2)
+        if cache is not None:
+            keys, values = cache.update(self.layer, keys, values)
+        mixed = attend(queries, keys, values, mask, causal, backend)
+        x = self.output.add_to(x, mixed.transpose(1, 2).reshape(batch, new, self.query_heads * self.head_dim))
+        return self.mlp.add_to(x, self.mlp_norm(x))
+
+
+class Model:
+    """A decoder-only transformer with its weights, for inference only.
+
+    Attributes:
+        config: shape and options, the end tokens among them.
+        text: tokenizer and chat template, where the model's files have them.
+        device, dtype: where and in what the weights are.
+        backend: attention backend, `"sdpa"` or `"math"`.
+    """
+
+    def __init__(self, config: ModelConfig, weights: Mapping[str, Tensor], text: Text | None = None) -> None:
+        """`weights` are named and fused as `engine.loading.fuse.fuse_weights` does it."""
+        self.config, self.text = config, text
+        self.backend: Backend = "sdpa"
+        self._embedding = weights["embedding.weight"]
+        self.device, self.dtype = self._embedding.device, self._embedding.dtype
+        self._rotary = RotaryEmbedding(
+            config.rope, config.head_dim, self.device, self.dtype, weights.get("rope.factors")
+        )
+        self._blocks = [Block(config, layer, weights) for layer in range(config.layers)]
+        self._norm = RMSNorm(weights["norm.weight"], config.norm_eps)
+        self._head = Linear(weights["embedding.weight" if config.tied_embeddings else "head.weight"])
+
+    def new_cache(self, name: str = "auto", batch: int = 1, capacity: int = 0) -> Cache:
+        """An empty cache for `batch` rows on the model's device; see `engine.caches.create`."""
+        return caches.create(name, self.config, batch, device=self.device, dtype=self.dtype, capacity=capacity)
+
+    @torch.inference_mode()
+    def forward(
+        self,
+        input_ids: Tensor,
+        cache: Cache | None = None,
+        *,
+        lengths: Sequence[int] | None = None,
+        padding: Literal["right", "left"] = "right",
+        logits: Literal["last", "all"] = "last",
+    ) -> Tensor:
+        """Runs new tokens through the model, behind what the cache holds, and commits them to it.
+
+        Args:
+            input_ids: int64 [batch, new]; row i continues row i of the cache.
+            cache: keys and values of the earlier tokens, extended in place; `None`: there are none and none are kept.
+            lengths: how many of each row's tokens are real, 0 … new; `None`: all.  What the others are does not matter;
+                they are neither seen nor committed.
+            padding: the side on which the other tokens stand.
+            logits: `"last"`: of each row's last real token; `"all"`: of every token (padding's mean nothing).
+
+        Returns:
+            float32 [batch, vocab_size], or [batch, new, vocab_size] for `"all"`; an inference tensor.  A row without
+            real tokens has meaningless logits.
+
+        Raises:
+            ContextError: a row would be longer than the model's context; the cache has not moved.
+            EngineError: malformed input; likewise.
+        """
+        if input_ids.dim() != 2 or 0 in input_ids.shape:
+            raise EngineError(f"input ids of shape {tuple(input_ids.shape)}: they must be [batch, new], both at least 1")
+        batch, new = input_ids.shape
+        counts = self._counts(batch, new, lengths)
+        held = self._held(batch, cache)
+        longest = max(length + count for length, count in zip(held, counts, strict=True))
+        if longest > self.config.context_length:
+            raise ContextError(
+                f"{longest} tokens do not fit into the model's context of {self.config.context_length}: "
+                "shorten the prompt or lower max_tokens"
+            )
+        if padding == "left" and lengths is not None:
+            # Slots are positions, so inside the model rows begin at the left and padding is at the right.
+            shift = new - torch.tensor(counts, device=self.device).unsqueeze(1)
+            order = (torch.arange(new, device=self.device) + shift) % new
+            input_ids = input_ids.gather(1, order)
+
+        if cache is not None:
+            cache.begin(new)
+        hidden = self._run(input_ids, held, cache)
+        if cache is not None:
+            cache.advance(counts)
+        if logits == "last":
+            return self._logits(_last(hidden, counts))
+        everything = self._logits(hidden)
+        if padding == "left" and lengths is not None:
+            back = (torch.arange(new, device=self.device) - shift) % new
+            everything = everything.gather(1, back.unsqueeze(-1).expand_as(everything))
+        return everything
+
+    __call__ = forward
+
+    def _run(self, input_ids: Tensor, held: tuple[int, ...], cache: Cache | None) -> Tensor:
+        """Hidden states [batch, new, hidden] of tokens that begin at positions `held` of their rows."""
+        new, start = input_ids.shape[1], held[0]
+        mask, causal = None, False
+        if held.count(start) == len(held):
+            rotation = self._rotary.at(start, new)
+            if new > 1 and start == 0:
+                causal = True
+            elif new > 1:
+                positions = torch.arange(start, start + new, device=self.device).unsqueeze(0)
+                mask = causal_mask(positions, start + new)
+        else:
+            longest = max(held)
+            positions = torch.tensor(held, device=self.device).unsqueeze(1) + torch.arange(new, device=self.device)
+            rotation = self._rotary.gather(positions, longest + new - 1)
+            mask = causal_mask(positions, longest + new)
+        x = F.embedding(input_ids, self._embedding)
+        for block in self._blocks:
+            x = block(x, rotation, cache, mask, causal, self.backend)
+        return x
+
+    def _logits(self, hidden: Tensor) -> Tensor:
+        return self._head(self._norm(hidden)).float()
+
+    def _counts(self, batch: int, new: int, lengths: Sequence[int] | None) -> tuple[int, ...]:
+        if lengths is None:
+            return (new,) * batch
+        counts = tuple(int(length) for length in lengths)
+        if len(counts) != batch or min(counts) < 0 or max(counts) > new:
+            raise EngineError(f"lengths {counts} for input ids of shape {(batch, new)}: one of 0 … {new} per row")
+        return counts
+
+    def _held(self, batch: int, cache: Cache | None) -> tuple[int, ...]:
+        if cache is None:
+            return (0,) * batch
+        if cache.batch != batch:
+            raise CacheError(f"{batch} rows of input ids for a cache of {cache.batch} rows")
+        return cache.lengths
+
+    def train(self, mode: bool = True) -> NoReturn:
+        """Raises `TrainingError`: the engine keeps no gradients."""
+        raise TrainingError("this engine only decodes: train the model with Transformers and load the result here")
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the weights as they are held in memory."""
+        linears = [linear for block in self._blocks for linear in
+                   (block.qkv, block.output, block.mlp.gate_up, block.mlp.down)]
+        shared = self.config.tied_embeddings and not self._head.packed
+        return self._embedding.nbytes + sum(linear.nbytes for linear in linears) + (0 if shared else self._head.nbytes)
+
+
+def _last(hidden: Tensor, counts: tuple[int, ...]) -> Tensor:
+    """Each row's last real state: [batch, hidden] of [batch, new, hidden]."""
+    if counts.count(hidden.shape[1]) == len(counts):
+        return hidden[:, -1]
+    last = torch.tensor(counts, device=hidden.device).sub_(1).clamp_(min=0)
+    return hidden[torch.arange(len(counts), device=hidden.device), last]

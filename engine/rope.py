@@ -1,0 +1,111 @@
+"""Rotary position embedding (Su et al. 2021, RoFormer) with the scaling kinds of long-context models.
+
+A head's dimensions i and i + d/2 form a plane that is turned by position times frequency i.  (GGUF files of llama models
+store the planes as neighbours instead; the loader puts their rows back.)
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from engine.config import RopeConfig
+
+
+def frequencies(rope: RopeConfig, head_dim: int, factors: Tensor | None = None) -> tuple[Tensor, float]:
+    """Angular frequencies, float32 [head_dim / 2], and the factor by which cosines and sines are multiplied.
+
+    `factors` [head_dim / 2], where a file carries them, divide the plain frequencies and stand for the whole scaling.
+    """
+    exponents = torch.arange(0, head_dim, 2, dtype=torch.int64).float() / head_dim
+    plain = 1.0 / rope.theta**exponents
+    if factors is not None:
+        return plain / factors.float().cpu(), 1.0
+    if rope.kind == "linear":
+        return plain / rope.factor, 1.0
+    if rope.kind == "llama3":
+        return _llama3(rope, plain), 1.0
+    if rope.kind == "yarn":
+        return _yarn(rope, plain, head_dim), _yarn_attention_factor(rope)
+    return plain, 1.0
+
+
+def _llama3(rope: RopeConfig, plain: Tensor) -> Tensor:
+    """Long wavelengths are stretched, short ones kept, those between blended (Llama 3.1 release)."""
+    wavelengths = 2 * math.pi / plain
+    low, high = rope.low_frequency_factor, rope.high_frequency_factor
+    smooth = ((rope.original_context / wavelengths - low) / (high - low)).clamp(0, 1)
+    return (1 - smooth) * plain / rope.factor + smooth * plain
+
+
+def _yarn(rope: RopeConfig, plain: Tensor, head_dim: int) -> Tensor:
+    """NTK-by-parts interpolation (YaRN, section 3.2)."""
+
+    def dimension_of(rotations: float) -> float:
+        return head_dim * math.log(rope.original_context / (rotations * 2 * math.pi)) / (2 * math.log(rope.theta))
+
+    low, high = dimension_of(rope.beta_fast), dimension_of(rope.beta_slow)
+    if rope.truncate:
+        low, high = math.floor(low), math.ceil(high)
+    low, high = max(low, 0), min(high, head_dim - 1)
+    if low == high:
+        high += 0.001
+    ramp = ((torch.arange(head_dim // 2, dtype=torch.float32) - low) / (high - low)).clamp(0, 1)
+    return plain / rope.factor * ramp + plain * (1 - ramp)
+
+
+def _yarn_attention_factor(rope: RopeConfig) -> float:
+    """Temperature of the attention, applied to cosines and sines (YaRN, section 3.4)."""
+
+    def scale(weight: float) -> float:
+        return 1.0 if rope.factor <= 1 else 0.1 * weight * math.log(rope.factor) + 1.0
+
+    if rope.attention_factor is not None:
+        return rope.attention_factor
+    if rope.mscale and rope.mscale_all_dim:
+        return scale(rope.mscale) / scale(rope.mscale_all_dim)
+    return scale(1.0)
+
+
+class RotaryEmbedding:
+    """Tables of cosines and sines for all positions that have been asked for, grown by doubling.
+
+    The sine table carries the sign of the rotation, so that turning is `x * cos + swap_halves(x) * sin`.
+    """
+
+    def __init__(
+        self, rope: RopeConfig, head_dim: int, device: torch.device, dtype: torch.dtype, factors: Tensor | None = None
+    ) -> None:
+        self.half = head_dim // 2
+        self._frequencies, self._scale = frequencies(rope, head_dim, factors)
+        self._device, self._dtype = device, dtype
+        self._positions = 0
+        self._cos = self._sin = torch.empty(0)
+
+    def _grow(self, positions: int) -> None:
+        self._positions = max(positions, 2 * self._positions, 512)
+        # Angles are taken in float32 whatever the model's dtype: bfloat16 cannot count past 256.
+        angles = torch.outer(torch.arange(self._positions, dtype=torch.float32), self._frequencies)
+        cos, sin = angles.cos() * self._scale, angles.sin() * self._scale
+        self._cos = torch.cat((cos, cos), dim=-1).to(self._device, self._dtype)
+        self._sin = torch.cat((-sin, sin), dim=-1).to(self._device, self._dtype)
+
+    def at(self, start: int, count: int) -> tuple[Tensor, Tensor]:
+        """Cosines and sines of positions start … start + count - 1, each [count, 1, head_dim]."""
+        if start + count > self._positions:
+            self._grow(start + count)
+        stretch = slice(start, start + count)
+        return self._cos[stretch].unsqueeze(1), self._sin[stretch].unsqueeze(1)
+
+    def gather(self, positions: Tensor, most: int) -> tuple[Tensor, Tensor]:
+        """Cosines and sines of `positions` [batch, count], none above `most`: each [batch, count, 1, head_dim]."""
+        if most >= self._positions:
+            self._grow(most + 1)
+        return self._cos[positions].unsqueeze(2), self._sin[positions].unsqueeze(2)
+
+
+def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Turns `x` [batch, new, heads, head_dim] by the angles whose cosines and signed sines are given."""
+    return torch.addcmul(x * cos, x.roll(x.shape[-1] // 2, dims=-1), sin)

@@ -1,0 +1,178 @@
+"""The processors in their order, for a fixed set of rows with their own parameters each."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+
+import torch
+from torch import Tensor
+
+from engine.sampling import processors
+from engine.sampling.errors import SamplingError
+from engine.sampling.history import History
+from engine.sampling.mask import Rows, apply_mask
+from engine.sampling.outcome import GIVE_WAY, HardRule
+from engine.sampling.parameters import Sampling
+from engine.sampling.uniform import fresh_seed
+
+NOTHING_DROPPED: frozenset[HardRule] = frozenset()
+
+
+class SamplerRow:
+    """What drawing needs to know of one sequence; outlives the batches that the sequence is part of.
+
+    Attributes:
+        sampling: the request's parameters.
+        seed: the request's seed, or the one drawn for it.
+        history: prompt and output tokens; appended to by `Sampler.commit`.
+        eos_token_ids: for `on_empty="eos"`, which takes the first.
+    """
+
+    def __init__(self, sampling: Sampling, prompt: Iterable[int] = (), eos_token_ids: Sequence[int] = ()) -> None:
+        self.sampling = sampling
+        self.seed = fresh_seed() if sampling.seed is None else sampling.seed
+        self.history = History(prompt, sampling.no_repeat_ngram)
+        self.eos_token_ids = tuple(eos_token_ids)
+
+    @property
+    def step(self) -> int:
+        """0-based index of the token to be drawn next."""
+        return self.history.output_length
+
+
+class Chain:
+    """Logits in, processed logits out: bias, penalties, n-gram rule, banned tokens, constraint (`scores`), then
+    temperature, top-k, top-p, min-p, typical-p (`truncate`).
+
+    Raises:
+        SamplingError: a bias, ban or end token that the vocabulary does not have.
+    """
+
+    def __init__(self, rows: Sequence[SamplerRow], vocab_size: int, device: torch.device | str = "cpu") -> None:
+        self.rows = tuple(rows)
+        self.vocab_size = vocab_size
+        self.device = torch.device(device)
+        samplings = [row.sampling for row in rows]
+        for row in rows:
+            self._check_ids(row)
+        # Below float32's range a temperature becomes the smallest normal number: all but the best overflow to -inf.
+        tiny = torch.finfo(torch.float32).tiny
+        self._temperature = self._column([1.0 if s.is_greedy else max(s.temperature, tiny) for s in samplings])
+        self._top_k = self._column([s.top_k for s in samplings], torch.int64)
+        self._top_p = self._column([s.top_p for s in samplings], torch.float64)
+        self._min_p = self._column([s.min_p for s in samplings], torch.float64)
+        self._typical_p = self._column([s.typical_p for s in samplings], torch.float64)
+        truncating = [s for s in samplings if not s.is_greedy]
+        self._has_top_k_or_p = any(s.top_k or s.top_p < 1.0 for s in truncating)
+        self._has_min_p = any(s.min_p > 0.0 for s in truncating)
+        self._has_typical_p = any(s.typical_p < 1.0 for s in truncating)
+        self._has_ngram = any(s.no_repeat_ngram for s in samplings)
+        finite = [{t: b for t, b in s.bias_pairs if math.isfinite(b)} for s in samplings]
+        self._biased = self._pairs(finite)
+        self._biases = self._column([bias for row_biases in finite for bias in row_biases.values()])
+        self._forbidden = self._pairs([[t for t, b in s.bias_pairs if not math.isfinite(b)] for s in samplings])
+        self._banned = self._pairs([s.banned_ids for s in samplings])
+        self._counts = [Counter(row.history.output) if row.sampling.has_penalties else Counter() for row in rows]
+        self._penalties = self._penalties_from_history() if any(s.has_penalties for s in samplings) else None
+
+    def scores(
+        self,
+        logits: Tensor,
+        masks: Rows | None = None,
+        constrained: Sequence[bool] | None = None,
+        dropped: Collection[HardRule] = NOTHING_DROPPED,
+    ) -> Tensor:
+        """Bias to constraint: float32 [batch, vocab], `-inf` where a hard rule forbids; not always a copy of `logits`.
+
+        Args:
+            logits, masks, constrained: see `Sampler.sample`.
+            dropped: hard rules to leave out.
+        """
+        scores = logits.float()
+        if self._biased is not None:
+            scores = processors.add_bias(scores, *self._biased, self._biases)
+        if self._forbidden is not None and "logit_bias" not in dropped:
+            scores = processors.ban(scores, *self._forbidden)
+        if self._penalties is not None:
+            scores = processors.penalise(scores, *self._penalties)
+        if self._has_ngram and "no_repeat_ngram" not in dropped:
+            repeats = self._pairs([row.history.repeats() for row in self.rows])
+            scores = scores if repeats is None else processors.ban(scores, *repeats)
+        if self._banned is not None and "banned_tokens" not in dropped:
+            scores = processors.ban(scores, *self._banned)
+        return scores if masks is None else apply_mask(scores, masks, constrained)
+
+    def truncate(self, scores: Tensor) -> Tensor:
+        """Temperature to typical-p; rows must have a finite maximum, greedy rows come back at temperature 1."""
+        logits = processors.scale(scores, self._temperature)
+        if self._has_top_k_or_p:
+            logits = processors.top_k_top_p(logits, self._top_k, self._top_p)
+        if self._has_min_p:
+            logits = processors.min_p(logits, self._min_p)
+        if self._has_typical_p:
+            logits = processors.typical_p(logits, self._typical_p)
+        return logits
+
+    def commit(self, tokens: Sequence[int]) -> None:
+        """Append one token to the history of each row."""
+        for index, (row, token) in enumerate(zip(self.rows, tokens, strict=True)):
+            row.history.append(token)
+            if self._penalties is not None and row.sampling.has_penalties:
+                self._counts[index][token] += 1
+                self._write_penalties(*self._penalties, index, [token])
+
+    def active_rules(self) -> list[HardRule]:
+        """Hard rules that forbid a token at this step, in the order in which they give way."""
+        active: dict[HardRule, bool] = {
+            "no_repeat_ngram": any(row.history.repeats() for row in self.rows),
+            "banned_tokens": self._banned is not None,
+            "logit_bias": self._forbidden is not None,
+        }
+        return [rule for rule in GIVE_WAY if active[rule]]
+
+    def _penalties_from_history(self) -> tuple[Tensor, Tensor]:
+        """Factor and offset, float32 [batch, vocab] each, as `processors.penalise` takes them."""
+        shape = (len(self.rows), self.vocab_size)
+        factor, offset = torch.ones(shape, device=self.device), torch.zeros(shape, device=self.device)
+        for index, row in enumerate(self.rows):
+            if row.sampling.has_penalties:
+                self._write_penalties(factor, offset, index, sorted(set(row.history.tokens)))
+        return factor, offset
+
+    def _write_penalties(self, factor: Tensor, offset: Tensor, index: int, tokens: Sequence[int]) -> None:
+        """Set factor and offset of seen `tokens` of a row; presence and frequency count the output alone."""
+        sampling, counts = self.rows[index].sampling, self._counts[index]
+        places = torch.tensor(tokens, dtype=torch.int64, device=self.device)
+        offsets = [
+            sampling.presence_penalty + sampling.frequency_penalty * counts[t] if counts[t] else 0.0 for t in tokens
+        ]
+        factor[index, places] = sampling.repetition_penalty
+        offset[index, places] = self._column(offsets)
+
+    def _pairs(self, tokens: Sequence[Collection[int]]) -> tuple[Tensor, Tensor] | None:
+        """Row and token indices, int64 [pairs] each, of the tokens named for each row; `None` where there are none."""
+        rows = [index for index, named in enumerate(tokens) for _ in named]
+        if not rows:
+            return None
+        columns = [token for named in tokens for token in named]
+        return self._column(rows, torch.int64), self._column(columns, torch.int64)
+
+    def _column(self, values: Sequence[float], dtype: torch.dtype = torch.float32) -> Tensor:
+        return torch.tensor(values, dtype=dtype, device=self.device)
+
+    def _check_ids(self, row: SamplerRow) -> None:
+        named = {
+            "logit_bias": [token for token, _ in row.sampling.bias_pairs],
+            "banned_tokens": row.sampling.banned_ids,
+            "eos_token_ids": row.eos_token_ids,
+            "the prompt": row.history.tokens,
+        }
+        for field, tokens in named.items():
+            outside = [token for token in tokens if not 0 <= token < self.vocab_size]
+            if outside:
+                raise SamplingError(
+                    f"{field} names token {outside[0]}, but the logits have {self.vocab_size}: "
+                    f"accepted: 0 to {self.vocab_size - 1}"
+                )

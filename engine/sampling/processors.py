@@ -1,0 +1,145 @@
+"""The steps between raw logits and the distribution, each a pure function of tensors.
+
+Logits are float32 [batch, vocab]; a forbidden token is `-inf`.  Parameters are one value a row, as tensors [batch].  A
+row's result depends on that row alone, and the neutral parameter returns it bit for bit, so a batch may run a step for
+the rows that want it and change nothing in the others.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+def add_bias(logits: Tensor, rows: Tensor, tokens: Tensor, biases: Tensor) -> Tensor:
+    """Add `biases[i]` to `logits[rows[i], tokens[i]]`; the pairs are distinct."""
+    return logits.index_put((rows, tokens), logits[rows, tokens] + biases)
+
+
+def ban(logits: Tensor, rows: Tensor, tokens: Tensor) -> Tensor:
+    """Forbid token `tokens[i]` in row `rows[i]`; a NaN stays visible."""
+    return logits.index_put((rows, tokens), logits[rows, tokens].clamp(max=-torch.inf))
+
+
+def penalise(logits: Tensor, factor: Tensor, offset: Tensor) -> Tensor:
+    """Repetition penalty, then presence and frequency penalties.
+
+    Args:
+        logits: [batch, vocab].
+        factor: [batch, vocab], the repetition penalty where the token was seen, else 1: divides positive logits and
+            multiplies negative ones.
+        offset: [batch, vocab], what presence and frequency subtract; else 0.
+    """
+    # Two clamps instead of a select: vectorised, and x/1 + 0*1 - 0 is x again.
+    scaled = logits.clamp(min=0.0) / factor + logits.clamp(max=0.0) * factor
+    # A penalty is soft: it must not push a very low finite logit over to -inf, which means forbidden.
+    return torch.maximum(scaled - offset, logits.clamp(max=torch.finfo(logits.dtype).min))
+
+
+def scale(logits: Tensor, temperature: Tensor) -> Tensor:
+    """Divide by the temperature (> 0), after moving the maximum to 0 so that no temperature overflows."""
+    return (logits - logits.amax(-1, keepdim=True)) / temperature.unsqueeze(-1)
+
+
+def top_k(logits: Tensor, k: Tensor) -> Tensor:
+    """Keep the k most likely tokens, ties going to the lowest id; k <= 0 or k >= vocab keeps all."""
+    count = torch.where(k <= 0, logits.shape[-1], k).clamp(max=logits.shape[-1])
+    return keep_best(logits, _descending(logits), count)
+
+
+def top_p(logits: Tensor, p: Tensor) -> Tensor:
+    """Keep the fewest most likely tokens whose mass reaches p, ties going to the lowest id; p = 1 keeps all."""
+    values = _descending(logits)
+    return keep_best(logits, values, _nucleus(values, p))
+
+
+def top_k_top_p(logits: Tensor, k: Tensor, p: Tensor) -> Tensor:
+    """`top_p(top_k(logits, k), p)` with one sort: what top-k leaves is the head of the sorted row."""
+    values = _descending(logits)
+    count = torch.where(k <= 0, logits.shape[-1], k).clamp(max=logits.shape[-1])
+    places = torch.arange(logits.shape[-1], device=logits.device)
+    head = values.masked_fill(places >= count.unsqueeze(-1), -torch.inf)
+    return keep_best(logits, values, torch.minimum(count, _nucleus(head, p)))
+
+
+def min_p(logits: Tensor, p: Tensor) -> Tensor:
+    """Keep tokens whose probability is at least p times that of the most likely one."""
+    floor = logits.amax(-1, keepdim=True) + p.log().to(logits.dtype).unsqueeze(-1)
+    return logits.masked_fill(logits < floor, -torch.inf)
+
+
+def typical_p(logits: Tensor, p: Tensor) -> Tensor:
+    """Keep the tokens whose information is closest to the entropy until their mass reaches p; p = 1 keeps all."""
+    log_probs = logits.log_softmax(-1)
+    probs = log_probs.exp()
+    entropy = -(probs * log_probs.clamp(min=torch.finfo(logits.dtype).min)).sum(-1, keepdim=True)
+    distance = (log_probs + entropy).abs()
+    order = distance.sort(-1, stable=True).indices
+    mass_before = _mass_before(probs.gather(-1, order))
+    keep_sorted = (mass_before < p.unsqueeze(-1)) | (p >= 1.0).unsqueeze(-1)
+    keep = torch.zeros_like(keep_sorted).scatter(-1, order, keep_sorted)
+    return logits.masked_fill(~keep, -torch.inf)
+
+
+def keep_best(logits: Tensor, values: Tensor, count: Tensor) -> Tensor:
+    """Keep the `count` (>= 1) highest logits of each row, ties going to the lowest id.
+
+    Args:
+        logits: [batch, vocab].
+        values: [batch, vocab], the same rows in descending order.
+        count: int64 [batch].
+    """
+    lowest = values.gather(-1, (count - 1).unsqueeze(-1))
+    above = logits > lowest
+    tied = logits == lowest
+    room = count - above.sum(-1)
+    on_host = logits.device.type == "cpu"
+    if on_host and bool((tied.sum(-1) == room).all()):
+        keep = above | tied
+    else:
+        keep = above | (tied & (tied.cumsum(-1) <= room.unsqueeze(-1)))
+    return logits.masked_fill(~keep, -torch.inf)
+
+
+def argmax(logits: Tensor) -> Tensor:
+    """The most likely token of each row, int64 [batch]; ties go to the lowest id, NaN wins."""
+    if logits.device.type == "cpu" and logits.dtype is torch.float32:
+        # numpy's argmax is vectorised; torch's takes 25 times as long on one CPU row of 49,152.
+        return torch.from_numpy(np.asarray(logits.numpy().argmax(-1)))
+    return logits.argmax(-1)
+
+
+def draw(probs: Tensor, uniforms: Tensor) -> Tensor:
+    """Invert the cumulative distribution, tokens in id order.
+
+    Args:
+        probs: [batch, vocab], non-negative with mass; need not sum to exactly 1.
+        uniforms: float64 [batch] in [0, 1 - 2**-48].
+
+    Returns:
+        int64 [batch]; never a token of probability 0.
+    """
+    cumulative = probs.cumsum(-1, dtype=torch.float64)
+    target = uniforms.unsqueeze(-1) * cumulative[:, -1:]
+    return torch.searchsorted(cumulative, target, right=True).squeeze(-1).clamp(max=probs.shape[-1] - 1)
+
+
+def _descending(logits: Tensor) -> Tensor:
+    if logits.device.type == "cpu":
+        # numpy's sort is vectorised (0.2 ms for 49,152 values); torch's takes 20 times as long on the CPU.
+        return torch.from_numpy(-np.sort(-logits.numpy(), axis=-1))
+    return logits.sort(-1, descending=True).values
+
+
+def _nucleus(values: Tensor, p: Tensor) -> Tensor:
+    """How many of the descending `values` it takes for their mass to reach p; all of them where p = 1."""
+    mass_before = _mass_before(values.softmax(-1))
+    count = (mass_before < p.unsqueeze(-1)).sum(-1).clamp(min=1)
+    return torch.where(p >= 1.0, values.shape[-1], count)
+
+
+def _mass_before(probs: Tensor) -> Tensor:
+    """Mass of the entries before each one, as a share of the row's mass, float64 [batch, vocab]."""
+    cumulative = probs.cumsum(-1, dtype=torch.float64)
+    return (cumulative - probs) / cumulative[:, -1:]

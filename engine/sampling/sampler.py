@@ -1,0 +1,195 @@
+"""From a batch of logits to a token for each row.
+
+The chain runs for all rows at once on the device of the logits; then the ids and the best score of each row come to the
+host in one transfer.  Rows whose best score shows that they cannot be drawn from (NaN, nothing left, infinite) are rare
+and are dealt with one by one after that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from engine.sampling import processors
+from engine.sampling.chain import Chain, SamplerRow
+from engine.sampling.errors import EmptyRow, InvalidLogits
+from engine.sampling.mask import Rows
+from engine.sampling.outcome import Draw, Fallback, HardRule, TokenLogprob
+from engine.sampling.uniform import uniform
+
+
+class Sampler:
+    """Draws for a fixed set of rows; made anew, cheaply, when sequences join or leave the batch.
+
+    Raises:
+        SamplingError: a bias, ban or end token that the vocabulary does not have.
+    """
+
+    def __init__(self, rows: Sequence[SamplerRow], vocab_size: int, device: torch.device | str = "cpu") -> None:
+        self.rows = tuple(rows)
+        self.chain = Chain(rows, vocab_size, device)
+        greedy = [row.sampling.is_greedy for row in rows]
+        self._any_greedy, self._all_greedy = any(greedy), all(greedy)
+        self._greedy = torch.tensor(greedy, device=self.chain.device)
+
+    @torch.inference_mode()
+    def sample(
+        self, logits: Tensor, masks: Rows | None = None, constrained: Sequence[bool] | None = None
+    ) -> list[Draw]:
+        """Draw the next token of each row; the caller commits those that it keeps.
+
+        Args:
+            logits: [batch, vocab] of the last position, any floating dtype; left alone.
+            masks: uint32 [batch, words], see `apply_mask`; `None` where no row has a constraint.
+            constrained: which rows `masks` holds for; `None`: all.
+
+        Raises:
+            InvalidLogits: NaN in a row.
+            EmptyRow: nothing is left to draw in a row, and its `on_empty` is `"error"` or cannot help.
+        """
+        self._check_shape(logits)
+        scores = self.chain.scores(logits, masks, constrained)
+        tokens, final = self._draw(scores)
+        # Under greedy the score of the token drawn is the row's best, without another pass over the row.
+        best = scores.gather(-1, tokens.unsqueeze(-1)).squeeze(-1) if self._all_greedy else scores.amax(-1)
+        ids, peaks = torch.stack((tokens.double(), best.double())).tolist()
+        draws = []
+        for index, (token, peak) in enumerate(zip(ids, peaks, strict=True)):
+            if math.isfinite(peak):
+                draws.append(Draw(int(token), self._logprob(index, int(token), final[index])))
+            else:
+                draws.append(self._draw_unsound(index, logits, masks, constrained))
+        return draws
+
+    @torch.inference_mode()
+    def probabilities(
+        self, logits: Tensor, masks: Rows | None = None, constrained: Sequence[bool] | None = None
+    ) -> Tensor:
+        """The distributions that `sample` draws from, float32 [batch, vocab]; a greedy row has all mass on one token.
+
+        Rows that need a fallback get the distribution under it.
+
+        Raises:
+            InvalidLogits, EmptyRow: as `sample`.
+        """
+        self._check_shape(logits)
+        scores = self.chain.scores(logits, masks, constrained).clone()
+        for index, peak in enumerate(scores.amax(-1).tolist()):
+            if not math.isfinite(peak):
+                scores[index] = self._sound_row(index, logits, masks, constrained).scores[0]
+        one_hot = torch.zeros_like(scores).scatter(-1, processors.argmax(scores).unsqueeze(-1), 1.0)
+        return torch.where(self._greedy.unsqueeze(-1), one_hot, self.chain.truncate(scores).softmax(-1))
+
+    def commit(self, tokens: Sequence[int]) -> None:
+        """Append one token to the history of each row; the next draw takes it into account."""
+        self.chain.commit(tokens)
+
+    def _draw(self, scores: Tensor) -> tuple[Tensor, Tensor]:
+        """Tokens int64 [batch], and the logits [batch, vocab] of the distributions that they are reported under."""
+        if self._all_greedy:
+            return processors.argmax(scores), scores
+        final = self.chain.truncate(scores)
+        uniforms = [uniform(row.seed, row.step) for row in self.rows]
+        tokens = processors.draw(
+            final.softmax(-1), torch.tensor(uniforms, dtype=torch.float64, device=self.chain.device)
+        )
+        if self._any_greedy:
+            tokens = torch.where(self._greedy, processors.argmax(scores), tokens)
+            final = torch.where(self._greedy.unsqueeze(-1), scores, final)
+        return tokens, final
+
+    def _draw_unsound(self, index: int, logits: Tensor, masks: Rows | None, constrained: Sequence[bool] | None) -> Draw:
+        """Draw for a row that `sample` could not draw for as it stood."""
+        sound = self._sound_row(index, logits, masks, constrained)
+        alone = Sampler(self.rows[index : index + 1], self.chain.vocab_size, self.chain.device)
+        tokens, final = alone._draw(sound.scores)
+        token = int(tokens[0])
+        return Draw(token, self._logprob(index, token, final[0]), sound.fallbacks)
+
+    def _sound_row(
+        self, index: int, logits: Tensor, masks: Rows | None, constrained: Sequence[bool] | None
+    ) -> _SoundRow:
+        """Scores of a row with a finite maximum, and which rules it took to give up for that.
+
+        Raises:
+            InvalidLogits, EmptyRow: as `sample`.
+        """
+        row, logits = self.rows[index], logits[index : index + 1]
+        if bool(logits.isnan().any()):
+            raise InvalidLogits(row.step, index)
+        held = masks is not None and (constrained is None or bool(constrained[index]))
+        mask = masks[index : index + 1] if masks is not None and held else None
+        chain = Chain([row], self.chain.vocab_size, self.chain.device)
+        sound = _give_way(chain, logits, mask)
+        if sound is not None:
+            return sound
+        speechless = bool((logits == -torch.inf).all())
+        cause = "constraint" if held and not speechless else "logits"
+        policy = row.sampling.on_empty
+        if policy == "eos" and row.eos_token_ids:
+            scores = torch.full_like(logits, -torch.inf, dtype=torch.float32)
+            scores[0, row.eos_token_ids[0]] = 0.0
+            return _SoundRow(scores, (Fallback(row.step, cause, "eos"),))
+        if policy == "relax" and held:
+            sound = _give_way(chain, logits, None)
+            if sound is not None:
+                return _SoundRow(sound.scores, (Fallback(row.step, cause, "relax"), *sound.fallbacks))
+        rules = (*chain.active_rules(), *(("constraint",) if held else ()), *(("logits",) if speechless else ()))
+        raise EmptyRow(row.step, index, rules, _remedy(policy, speechless))
+
+    def _logprob(self, index: int, token: int, final: Tensor) -> TokenLogprob | None:
+        """Log-probabilities as the request asks for them; `final` is [vocab]."""
+        count = self.rows[index].sampling.logprobs
+        if count is None:
+            return None
+        log_probs = final.log_softmax(-1)
+        values, ids = log_probs.topk(min(count, len(log_probs)))
+        pairs = zip(ids.tolist(), values.tolist(), strict=True)
+        return TokenLogprob(token, float(log_probs[token]), tuple((i, v) for i, v in pairs if v > -math.inf))
+
+    def _check_shape(self, logits: Tensor) -> None:
+        expected = (len(self.rows), self.chain.vocab_size)
+        if tuple(logits.shape) != expected:
+            raise ValueError(
+                f"logits are {list(logits.shape)}, this sampler draws from {list(expected)} [batch, vocab]"
+            )
+
+
+class _SoundRow(NamedTuple):
+    scores: Tensor
+    fallbacks: tuple[Fallback, ...]
+
+
+def _give_way(chain: Chain, logits: Tensor, mask: Rows | None) -> _SoundRow | None:
+    """Scores of a one-row chain with as few hard rules dropped, in their order, as it takes; `None` if none suffice."""
+    dropped: list[HardRule] = []
+    waiting = chain.active_rules()
+    while True:
+        scores = chain.scores(logits, mask, dropped=dropped)
+        peak = scores.amax()
+        if peak > -torch.inf:
+            step = chain.rows[0].step
+            return _SoundRow(_with_finite_peak(scores), tuple(Fallback(step, rule, "give_way") for rule in dropped))
+        if not waiting:
+            return None
+        dropped.append(waiting.pop(0))
+
+
+def _with_finite_peak(scores: Tensor) -> Tensor:
+    """A row with `+inf` in it as the limit that it stands for: those tokens alike, the rest not at all."""
+    infinite = scores == torch.inf
+    return torch.where(infinite, 0.0, -torch.inf) if bool(infinite.any()) else scores
+
+
+def _remedy(policy: str, speechless: bool) -> str:
+    if speechless:
+        return "the model gave every token -inf; look at its weights and dtype" + (
+            ", or set Sampling(on_empty='eos') to end the text here" if policy != "eos" else ""
+        )
+    if policy == "eos":
+        return "on_empty='eos' needs an end token, and none is known"
+    return "set Sampling(on_empty='eos') to end the text here, or 'relax' to drop the constraint for the step"
