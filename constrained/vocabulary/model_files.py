@@ -54,14 +54,16 @@ class ModelFacts:
     logits_size: int | None = None
 
     def end_tokens(self, special_tokens: Mapping[str, int], text_tokens: Mapping[str, int]) -> tuple[int, ...]:
-        """The end tokens: as configured by id, else by name, else those with well-known names."""
+        """The end tokens as configured by id, else the one configured by name and those with well-known names.
+
+        A name alone is not trusted to be all: chat models often end a text and a turn differently.
+        """
         if self.eos_token_ids is not None:
             return self.eos_token_ids
+        named = None
         if self.eos_token is not None:
             named = special_tokens.get(self.eos_token, text_tokens.get(self.eos_token))
-            if named is not None:
-                return (named,)
-        return well_known_end_tokens(special_tokens)
+        return (() if named is None else (named,)) + well_known_end_tokens(special_tokens)
 
 
 def well_known_end_tokens(special_tokens: Mapping[str, int]) -> tuple[int, ...]:
@@ -84,7 +86,8 @@ def read_model_facts(folder: Path) -> ModelFacts:
     generation, config, tokenizer = (
         _read_object(folder / name) for name in ("generation_config.json", "config.json", "tokenizer_config.json")
     )
-    text_config = config.get("text_config") if isinstance(config.get("text_config"), dict) else {}
+    nested = config.get("text_config")  # models that also see or hear keep the language model's part here
+    text_config: dict[str, Any] = nested if isinstance(nested, dict) else {}
     ids = next((found for part in (generation, config, text_config) if (found := _ids(part.get("eos_token_id")))), None)
     name = tokenizer.get("eos_token")
     if isinstance(name, dict):

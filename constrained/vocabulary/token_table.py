@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import operator
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,17 @@ class TokenTable:
     eos_token_ids: tuple[int, ...]
     size: int
     adds_leading_space: bool = False
+
+    def __post_init__(self) -> None:
+        self._freeze()
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state)
+        self._freeze()  # numpy's pickles forget that an array was read-only
+
+    def _freeze(self) -> None:
+        for array in (self.blob, self.offsets, self.text, self.fallback):
+            array.flags.writeable = False
 
     def __len__(self) -> int:
         return len(self.text)
@@ -88,14 +99,10 @@ def make_token_table(
     eos = tuple(dict.fromkeys(_index(token, "end token", source) for token in eos_token_ids))
     size = len(tokens) if logits_size is None else _index(logits_size, "logits size", source)
     if not 0 < size <= LARGEST_SIZE or len(tokens) > LARGEST_SIZE:
-        raise VocabularyError(
-            f"{size} logits for {len(tokens)} tokens; between 1 and {LARGEST_SIZE} are supported", source
-        )
+        raise VocabularyError(f"{size} logits for {len(tokens)} tokens; 1 to {LARGEST_SIZE} are supported", source)
     for token in eos:
         if not 0 <= token < size:
-            raise VocabularyError(
-                f"end token {token} is outside the {size} logits; pass the right eos_token_ids", source
-            )
+            raise VocabularyError(f"end token {token} is outside the {size} logits; pass eos_token_ids", source)
 
     kept = list(tokens)
     for token in (*special.values(), *eos):
@@ -104,7 +111,7 @@ def make_token_table(
     lost = [token for token in range(size, len(kept)) if kept[token] is not None]
     if lost:
         raise VocabularyError(
-            f"logits_size {size} is too small: token {lost[0]} ({kept[lost[0]]!r}) is text; the tokenizer has {len(kept)} tokens",
+            f"logits_size {size} loses token {lost[0]} ({kept[lost[0]]!r}); the tokenizer has {len(kept)} tokens",
             source,
         )
     del kept[size:]
@@ -125,11 +132,6 @@ def make_token_table(
     fallback = np.zeros(len(kept), dtype=np.bool_)
     fallback[[token for token in fallback_ids if token < len(kept)]] = True
     return TokenTable(blob, offsets, text, fallback, special, eos, size, adds_leading_space)
-
-
-def without_leading_space(table: TokenTable) -> TokenTable:
-    """The same tokens, for a tokenizer whose encoder adds no space."""
-    return replace(table, adds_leading_space=False)
 
 
 def _checked_ids(special_tokens: Mapping[str, int], source: str | None) -> dict[str, int]:

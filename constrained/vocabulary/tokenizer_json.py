@@ -119,7 +119,7 @@ def _model_pieces(model: Mapping[str, Any], source: str) -> dict[int, str]:
     for part in ("continuing_subword_prefix", "end_of_word_suffix"):
         if model.get(part):
             raise VocabularyError(
-                f"tokens depend on their neighbours (model.{part} is {model[part]!r}); {_REMEDY}", source
+                f"pieces depend on their neighbours (model.{part} {model[part]!r}); {_REMEDY}", source
             )
     vocab = model.get("vocab")
     if kind == "Unigram" and isinstance(vocab, list):
@@ -134,9 +134,7 @@ def _model_pieces(model: Mapping[str, Any], source: str) -> dict[int, str]:
         pieces = {}
         for piece, token in vocab.items():
             if type(token) is not int or not 0 <= token < LARGEST_SIZE:
-                raise VocabularyError(
-                    f"model.vocab gives {piece!r} the impossible id {token!r}; fetch the file again", source
-                )
+                raise VocabularyError(f"model.vocab gives {piece!r} the bad id {token!r}; fetch the file again", source)
             pieces[token] = piece
         if len(pieces) != len(vocab):
             raise VocabularyError("model.vocab gives two pieces the same id; fetch the file again", source)
