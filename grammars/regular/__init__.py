@@ -1,0 +1,62 @@
+"""Regular languages over Unicode scalar values: an algebra of interned expressions with lazy derivatives.
+
+Every constructor normalises, so equality of normal forms is identity; derivatives are by sets of code points, memoised
+on the node, and lead to live languages only.  See docs/regex.md.
+"""
+
+from grammars.regular.build import (
+    ALL,
+    complement,
+    concat,
+    difference,
+    intersect,
+    literals,
+    repeat,
+    union,
+)
+from grammars.regular.charset import ANY, chars
+from grammars.regular.counters import NO_COUNTERS, completion_bound, counter_slack, relax_counters
+from grammars.regular.derive import derivative, derivatives, matches, moves
+from grammars.regular.explore import (
+    is_empty,
+    is_equal,
+    is_subset,
+    longest_length,
+    shortest,
+    shortest_length,
+    words,
+)
+from grammars.regular.rx import EPSILON, NONE, Rx
+from grammars.regular.words import literal
+
+__all__ = [
+    "ALL",
+    "ANY",
+    "EPSILON",
+    "NONE",
+    "NO_COUNTERS",
+    "Rx",
+    "chars",
+    "completion_bound",
+    "complement",
+    "concat",
+    "counter_slack",
+    "derivative",
+    "derivatives",
+    "difference",
+    "intersect",
+    "is_empty",
+    "is_equal",
+    "is_subset",
+    "literal",
+    "literals",
+    "longest_length",
+    "matches",
+    "moves",
+    "relax_counters",
+    "repeat",
+    "shortest",
+    "shortest_length",
+    "union",
+    "words",
+]

@@ -1,0 +1,559 @@
+"""Constructors of the algebra.  They normalise, so that languages reached on different ways meet in one node.
+
+Normal form: unions and intersections are flat, without duplicates, and ordered; a union has at most one character set,
+its literals are gathered into one word list, operands with the same tail share it, and overlapping repeats of the same
+operand are one repeat; a sequence merges neighbouring literals and neighbouring repeats of the same operand; whatever
+is plainly everything is ALL and whatever is plainly empty is NONE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from operator import attrgetter
+
+from grammars.regular.charset import ANY, from_ranges, invert_ranges, join_all, meet, minus
+from grammars.regular.rx import (
+    BOOLEAN,
+    CHARS,
+    COMPLEMENT,
+    CONCAT,
+    EPSILON,
+    EXACT,
+    GAPLESS,
+    HEAD_ALL,
+    INTERSECT,
+    LITERAL,
+    NONE,
+    REPEAT,
+    TAIL_ALL,
+    UNION,
+    WORDS,
+    Rx,
+    intern,
+    lookup,
+)
+from grammars.regular.words import SMALL, as_text, count, listed, literal, word_parts
+
+_by_order = attrgetter("order", "serial")
+
+_FILTERED_WORDS = 64
+
+
+def literals(words: Iterable[str]) -> Rx:
+    """The language of the given texts; 100,000 of them cost a sort, and derivatives what the fan-out costs.
+
+    Texts with lone surrogates are left out: they are no sequences of scalar values.
+    """
+    return union(*word_parts(words))
+
+
+# --- repetition ------------------------------------------------------------------------------------------------------
+
+
+def repeat(rx: Rx, least: int = 0, most: int | None = None) -> Rx:
+    """`rx` from `least` to `most` times in a row; `most=None` means without end.
+
+    Bounded repeats are counters: neither making one nor a step of its derivatives depends on the bounds.
+    """
+    if least < 0 or (most is not None and most < least):
+        raise ValueError(f"a repeat of {least} to {most} times")
+    if most == 0 or rx is EPSILON:
+        return EPSILON
+    if rx is NONE:
+        return NONE if least else EPSILON
+    if rx.nullable:
+        least = 0
+        rx = without_empty(rx)
+        if rx.nullable and most is None:
+            rx = _loop_body(rx)
+    if rx.kind == REPEAT:
+        merged = _nested_bounds(rx.least, rx.most, least, most)
+        if merged is not None:
+            rx = rx.a
+            least, most = merged
+    if most is None and least == 0 and rx.kind == UNION:
+        body = _loop_body(rx)
+        if body is not rx:
+            return repeat(body, 0, None)
+    if least == 1 and most == 1:
+        return rx
+    return _repeat_node(rx, least, most)
+
+
+def _repeat_node(rx: Rx, least: int, most: int | None) -> Rx:
+    key = (REPEAT, rx.serial, least, most)
+    found = lookup(key)
+    if found is not None:
+        return found
+    high = None if most is None or rx.high is None else most * rx.high
+    flags = rx.flags & (BOOLEAN | EXACT)
+    if rx.flags & GAPLESS and (
+        least == most
+        or rx.low <= 1
+        or (least > 0 and (rx.high is None or least * rx.high + 1 >= (least + 1) * rx.low))
+    ):
+        flags |= GAPLESS
+    if least > 0:
+        flags |= rx.flags & (HEAD_ALL | TAIL_ALL)
+    if rx is ANY and most is None:
+        flags |= HEAD_ALL | TAIL_ALL
+    nullable = least == 0 or rx.nullable
+    order = hash((REPEAT, rx.order, least, -7 if most is None else most))
+    return intern(key, nullable, order, least * rx.low, high, flags, rx, least=least, most=most)
+
+
+def _nested_bounds(
+    inner_least: int, inner_most: int | None, least: int, most: int | None
+) -> tuple[int, int | None] | None:
+    """Bounds of (x{a,b}){m,n} as one repeat of x, where the exponents have no gaps."""
+    if inner_most is None:
+        if least == 0 and inner_least > 1:
+            return None
+        return inner_least * least, None
+    if least != most and least * (inner_most - inner_least) + 1 < inner_least:
+        return None
+    return inner_least * least, None if most is None else inner_most * most
+
+
+def without_empty(rx: Rx) -> Rx:
+    """A language equal to `rx` but for the empty word, where that is cheap to say, else `rx` itself."""
+    if rx.kind == REPEAT and rx.least == 0 and not rx.a.nullable:
+        return repeat(rx.a, 1, rx.most)
+    if rx.kind == UNION:
+        return union(*[without_empty(child) for child in rx.a])
+    if rx.kind == WORDS and rx.nullable and count(rx) <= SMALL:
+        return union(*word_parts(listed(rx)[1:]))
+    return rx
+
+
+def _loop_body(rx: Rx) -> Rx:
+    """A body with the same star: (x+|y)* = (x|y)*, (x{0,5}y{0,3}) stays."""
+    if rx.kind != UNION:
+        return rx
+    parts = [child.a if child.kind == REPEAT and child.least <= 1 else child for child in rx.a]
+    return union(*parts) if any(part is not child for part, child in zip(parts, rx.a, strict=True)) else rx
+
+
+ALL = repeat(ANY, 0, None)
+
+
+# --- concatenation ---------------------------------------------------------------------------------------------------
+
+
+def concat(*rs: Rx) -> Rx:
+    """The languages one after the other."""
+    items: list[Rx] = []
+    for rx in rs:
+        if rx.kind == CONCAT:
+            stack = [rx]
+            while stack:
+                node = stack.pop()
+                if node.kind == CONCAT:
+                    stack.append(node.b)
+                    stack.append(node.a)
+                else:
+                    items.append(node)
+        else:
+            items.append(rx)
+    if not items:
+        return EPSILON
+    result = items[-1]
+    for index in range(len(items) - 2, -1, -1):
+        result = follow(items[index], result)
+    return result
+
+
+def follow(head: Rx, tail: Rx) -> Rx:
+    """`concat` of two, in constant time: a head that is itself a sequence stays a unit (its derivatives are shared)."""
+    if head is EPSILON:
+        return tail
+    if tail is EPSILON:
+        return head
+    if head is NONE or tail is NONE:
+        return NONE
+    if head.nullable and tail.flags & HEAD_ALL:
+        return tail
+    if tail.nullable and head.flags & TAIL_ALL:
+        return head
+    key = (CONCAT, head.serial, tail.serial)
+    found = lookup(key)
+    if found is not None:
+        return found
+    if head.kind != CONCAT:
+        if tail.kind == CONCAT:
+            first, rest = tail.a, tail.b
+        else:
+            first, rest = tail, EPSILON
+        merged = _merge_neighbours(head, first)
+        if merged is not None:
+            return follow(merged, rest)
+    high = None if head.high is None or tail.high is None else head.high + tail.high
+    flags = (
+        (head.flags | tail.flags) & BOOLEAN
+        | (head.flags & tail.flags) & (GAPLESS | EXACT)
+        | head.flags & HEAD_ALL
+        | tail.flags & TAIL_ALL
+    )
+    order = hash((CONCAT, head.order, tail.order))
+    return intern(key, head.nullable and tail.nullable, order, head.low + tail.low, high, flags, head, tail)
+
+
+def _merge_neighbours(head: Rx, first: Rx) -> Rx | None:
+    if head.kind in (CHARS, LITERAL) and first.kind in (CHARS, LITERAL):
+        left = as_text(head)
+        if left is not None:
+            right = as_text(first)
+            if right is not None:
+                return literal(left + right)
+    if head.kind == REPEAT:
+        base, least, most = head.a, head.least, head.most
+        if first.kind == REPEAT and first.a is base:
+            bound = None if most is None or first.most is None else most + first.most
+            return repeat(base, least + first.least, bound)
+        if first is base:
+            return repeat(base, least + 1, None if most is None else most + 1)
+        return None
+    if first.kind == REPEAT:
+        if first.a is head:
+            return repeat(head, first.least + 1, None if first.most is None else first.most + 1)
+        return None
+    return repeat(head, 2, 2) if head is first else None
+
+
+# --- union -----------------------------------------------------------------------------------------------------------
+
+
+def union(*rs: Rx) -> Rx:
+    """What is in any of the languages."""
+    if len(rs) == 2:
+        left, right = rs
+        if left is right or right is NONE:
+            return left
+        if left is NONE:
+            return right
+        if left is ALL or right is ALL:
+            return ALL
+    terms: set[Rx] = set()
+    sets: list[Rx] = []
+    texts: list[Rx] = []
+    empty = False
+    stack = list(rs)
+    while stack:
+        rx = stack.pop()
+        kind = rx.kind
+        if kind == UNION:
+            stack.extend(rx.a)
+        elif kind == CHARS:
+            sets.append(rx)
+        elif kind == LITERAL or (kind == WORDS and count(rx) <= SMALL):
+            texts.append(rx)
+        elif rx is EPSILON:
+            empty = True
+        elif kind == REPEAT and rx.least == 0 and rx.most == 1 and not rx.a.nullable:
+            empty = True
+            stack.append(rx.a)
+        elif rx is ALL:
+            return ALL
+        elif rx is not NONE:
+            terms.add(rx)
+    if len(terms) > 1:
+        _share_tails(terms)
+        if ALL in terms:
+            return ALL
+    if len(texts) > 1:
+        distinct = set(texts)
+        if len(distinct) == 1:
+            terms.update(distinct)
+        else:
+            for part in word_parts([word for node in distinct for word in listed(node)]):
+                if part.kind == CHARS:
+                    sets.append(part)
+                else:
+                    terms.add(part)
+    elif texts:
+        terms.add(texts[0])
+    if sets:
+        terms.add(sets[0] if len(sets) == 1 else join_all(sets))
+    if len(terms) > 1 or empty:
+        empty = _merge_repeats(terms, empty)
+    if ALL in terms:
+        return ALL
+    if not terms:
+        return EPSILON if empty else NONE
+    if len(terms) == 1:
+        (only,) = terms
+    else:
+        only = _union_node(terms)
+    if empty and not only.nullable:
+        return repeat(only, 0, 1)
+    return only
+
+
+def _share_tails(terms: set[Rx]) -> None:
+    """Right factoring: a·t | b·t | t becomes (a|b|ε)·t."""
+    tails: dict[Rx, list[Rx]] = {}
+    for rx in terms:
+        if rx.kind == CONCAT:
+            tails.setdefault(rx.b, []).append(rx)
+    for tail, users in tails.items():
+        if len(users) < 2 and tail not in terms:
+            continue
+        users = [user for user in users if user in terms]
+        heads = [user.a for user in users]
+        if tail in terms:
+            heads.append(EPSILON)
+            users.append(tail)
+        if len(users) < 2:
+            continue
+        terms.difference_update(users)
+        merged = follow(union(*heads), tail)
+        if merged.kind == UNION:
+            terms.update(merged.a)
+        else:
+            terms.add(merged)
+
+
+def _merge_repeats(terms: set[Rx], empty: bool) -> bool:
+    """Merge overlapping repeats of one operand, alone or behind one head, and drop what is plainly within another.
+
+    Returns whether the empty word is still to be added.
+    """
+    groups: dict[tuple[int, int], list[Rx]] | None = None
+    wide: Rx | None = None
+    for rx in terms:
+        if rx.kind == REPEAT:
+            if rx.a is ANY:
+                wide = rx
+            groups = {} if groups is None else groups
+            groups.setdefault((0, rx.a.serial), []).append(rx)
+        elif rx.kind == CONCAT and rx.b.kind == REPEAT:
+            groups = {} if groups is None else groups
+            groups.setdefault((rx.a.serial, rx.b.a.serial), []).append(rx)
+    if groups is None:
+        return empty
+    for (head_serial, _), users in groups.items():
+        head = EPSILON if head_serial == 0 else users[0].a
+        repeats = users if head is EPSILON else [user.b for user in users]
+        base: Rx = repeats[0].a
+        spans: list[tuple[int, int | None]] = [(one.least, one.most) for one in repeats]
+        alone = head is EPSILON and base in terms
+        if alone:
+            spans.append((1, 1))
+        zero = head is EPSILON and empty
+        if zero:
+            spans.append((0, 0))
+        if len(spans) < 2:
+            continue
+        merged = _merge_spans(spans)
+        if len(merged) == len(spans):
+            continue
+        terms.difference_update(users)
+        if alone:
+            terms.discard(base)
+        for least, most in merged:
+            if most == 0:
+                continue
+            one = follow(head, repeat(base, least, most))
+            if zero and least == 0:
+                empty = False
+            if one.kind == UNION:
+                terms.update(one.a)
+            else:
+                terms.add(one)
+            if base is ANY and head is EPSILON:
+                wide = one
+    if wide is not None and wide in terms and len(terms) > 1:
+        absorbed = [
+            rx
+            for rx in terms
+            if rx is not wide
+            and rx.low >= wide.low
+            and (wide.high is None or (rx.high is not None and rx.high <= wide.high))
+        ]
+        terms.difference_update(absorbed)
+    return empty
+
+
+def _merge_spans(spans: list[tuple[int, int | None]]) -> list[tuple[int, int | None]]:
+    spans.sort(key=lambda span: span[0])
+    out: list[tuple[int, int | None]] = [spans[0]]
+    for least, most in spans[1:]:
+        first, last = out[-1]
+        if last is None or least <= last + 1:
+            out[-1] = (first, None if last is None or most is None else max(last, most))
+        else:
+            out.append((least, most))
+    return out
+
+
+def _union_node(terms: set[Rx]) -> Rx:
+    complements = [rx for rx in terms if rx.kind == COMPLEMENT]
+    if complements:
+        inside = intersect(*[rx.a for rx in complements])
+        if any(rx.a in terms for rx in complements):
+            return ALL
+        if len(complements) > 1:
+            terms.difference_update(complements)
+            return union(complement(inside), *terms)
+    children = tuple(sorted(terms, key=_by_order))
+    key = (UNION, *[rx.serial for rx in children])
+    found = lookup(key)
+    if found is not None:
+        return found
+    low = min(rx.low for rx in children)
+    high: int | None = 0
+    flags = HEAD_ALL | TAIL_ALL | EXACT | GAPLESS
+    boolean = 0
+    nullable = False
+    for rx in children:
+        flags &= rx.flags
+        boolean |= rx.flags & BOOLEAN
+        nullable = nullable or rx.nullable
+        high = None if high is None or rx.high is None else max(high, rx.high)
+    if flags & GAPLESS and len(_merge_spans([(rx.low, rx.high) for rx in children])) > 1:
+        flags &= ~GAPLESS
+    order = hash((UNION, *[rx.order for rx in children]))
+    return intern(key, nullable, order, low, high, flags | boolean, children)
+
+
+# --- intersection and complement -------------------------------------------------------------------------------------
+
+
+def intersect(*rs: Rx) -> Rx:
+    """What is in all of the languages."""
+    terms: set[Rx] = set()
+    excluded: list[Rx] = []
+    run: tuple[Rx, int, int | None] | None = None
+    stack = list(rs)
+    while stack:
+        rx = stack.pop()
+        kind = rx.kind
+        if rx is NONE:
+            return NONE
+        if kind == INTERSECT:
+            stack.extend(rx.a)
+        elif kind == COMPLEMENT:
+            excluded.append(rx.a)
+        elif rx is ALL:
+            pass
+        elif kind == CHARS or (kind == REPEAT and rx.a.kind == CHARS):
+            span = (rx, 1, 1) if kind == CHARS else (rx.a, rx.least, rx.most)
+            run = span if run is None else _meet_runs(run, span)
+        else:
+            terms.add(rx)
+    if run is not None:
+        letters, least, most = run
+        if most is not None and least > most:
+            return NONE
+        one = (EPSILON if least == 0 else NONE) if letters is NONE else repeat(letters, least, most)
+        if one is NONE or not terms and not excluded:
+            return one
+        if one is not ALL:
+            terms.add(_relax_length(one, terms) if letters is ANY else one)
+            terms.discard(ALL)
+    if not terms:
+        return complement(union(*excluded)) if excluded else ALL
+    low = max(rx.low for rx in terms)
+    if any(rx.high is not None and rx.high < low for rx in terms):
+        return NONE
+    if excluded:
+        outside = union(*excluded)
+        if outside is ALL or outside in terms:
+            return NONE
+        if outside.kind == UNION and any(child in terms for child in outside.a):
+            return NONE
+        if outside is not NONE:
+            terms.add(complement(outside))
+    if len(terms) == 1:
+        (only,) = terms
+        return only
+    if EPSILON in terms:
+        return EPSILON if all(rx.nullable for rx in terms) else NONE
+    finite = _finite(terms)
+    return finite if finite is not None else _intersect_node(terms)
+
+
+def _meet_runs(x: tuple[Rx, int, int | None], y: tuple[Rx, int, int | None]) -> tuple[Rx, int, int | None]:
+    most = x[2] if y[2] is None else y[2] if x[2] is None else min(x[2], y[2])
+    return meet(x[0], y[0]), max(x[1], y[1]), most
+
+
+def _relax_length(counter: Rx, others: set[Rx]) -> Rx:
+    """A length condition less the bounds that the other operands keep anyway."""
+    if counter is ANY:
+        return counter
+    least, most = counter.least, counter.most
+    if any(rx.low >= least for rx in others):
+        least = 0
+    if most is not None and any(rx.high is not None and rx.high <= most for rx in others):
+        most = None
+    return repeat(ANY, least, most)
+
+
+def _finite(terms: set[Rx]) -> Rx | None:
+    """An intersection with a character set or a few words is worked out at once."""
+    for rx in terms:
+        if rx.kind == CHARS:
+            from grammars.regular.derive import raw_moves
+
+            result = rx
+            for other in terms:
+                if other is not rx:
+                    inside = [chars for chars, target in raw_moves(other) if target.nullable]
+                    result = meet(result, join_all(inside))
+            return result
+        if rx.kind == LITERAL or (rx.kind == WORDS and count(rx) <= _FILTERED_WORDS):
+            from grammars.regular.derive import matches
+
+            others = [other for other in terms if other is not rx]
+            kept = [word for word in listed(rx) if all(matches(other, word) for other in others)]
+            return union(*word_parts(kept))
+    return None
+
+
+def _intersect_node(terms: set[Rx]) -> Rx:
+    children = tuple(sorted(terms, key=_by_order))
+    key = (INTERSECT, *[rx.serial for rx in children])
+    found = lookup(key)
+    if found is not None:
+        return found
+    nullable = all(rx.nullable for rx in children)
+    low = max(rx.low for rx in children)
+    bounds = [rx.high for rx in children if rx.high is not None]
+    flags = HEAD_ALL | TAIL_ALL
+    for rx in children:
+        flags &= rx.flags
+    order = hash((INTERSECT, *[rx.order for rx in children]))
+    return intern(key, nullable, order, low, min(bounds) if bounds else None, flags | BOOLEAN, children)
+
+
+def complement(rx: Rx) -> Rx:
+    """The texts that are not in the language."""
+    kind = rx.kind
+    if rx is NONE:
+        return ALL
+    if rx is ALL:
+        return NONE
+    if kind == COMPLEMENT:
+        inner: Rx = rx.a
+        return inner
+    if rx is EPSILON:
+        return repeat(ANY, 1, None)
+    if kind == CHARS:
+        return union(EPSILON, from_ranges(invert_ranges(rx.a)), repeat(ANY, 2, None))
+    if kind == REPEAT and rx.a is ANY:
+        below = repeat(ANY, 0, rx.least - 1) if rx.least else NONE
+        return union(below, NONE if rx.most is None else repeat(ANY, rx.most + 1, None))
+    key = (COMPLEMENT, rx.serial)
+    found = lookup(key)
+    if found is not None:
+        return found
+    order = hash((COMPLEMENT, rx.order))
+    return intern(key, not rx.nullable, order, 1 if rx.nullable else 0, None, BOOLEAN, rx)
+
+
+def difference(left: Rx, right: Rx) -> Rx:
+    """What is in `left` and not in `right`."""
+    if left.kind == CHARS and right.kind == CHARS:
+        return minus(left, right)
+    return intersect(left, complement(right))

@@ -1,0 +1,245 @@
+"""Derivatives (Brzozowski 1964) by sets of code points, memoised on the nodes."""
+
+from __future__ import annotations
+
+from grammars.regular.build import ALL, complement, follow, intersect, repeat, union
+from grammars.regular.charset import ANY, contains, join_all, meet, minus, single
+from grammars.regular.rx import (
+    BOOLEAN,
+    CHARS,
+    COMPLEMENT,
+    CONCAT,
+    EPSILON,
+    INTERSECT,
+    LITERAL,
+    NONE,
+    REPEAT,
+    UNION,
+    WORDS,
+    Moves,
+    Rx,
+)
+from grammars.regular.words import branches, literal
+
+_SWEEP_RANGES = 400
+_PAIRWISE_MOVES = 24
+
+
+def raw_moves(rx: Rx) -> Moves:
+    """The derivatives by disjoint sets of code points, sorted; targets are distinct but may turn out to be empty."""
+    found = rx._raw
+    if found is not None:
+        return found
+    stack = [rx]
+    while stack:
+        node = stack[-1]
+        if node._raw is not None:
+            stack.pop()
+            continue
+        waiting = [needed for needed in _needs(node) if needed._raw is None]
+        if waiting:
+            stack.extend(waiting)
+            continue
+        node._raw = _step(node)
+        stack.pop()
+    assert rx._raw is not None
+    return rx._raw
+
+
+def _needs(rx: Rx) -> tuple[Rx, ...]:
+    kind = rx.kind
+    if kind == CONCAT:
+        return (rx.a, rx.b) if rx.a.nullable else (rx.a,)
+    if kind == UNION or kind == INTERSECT:
+        children: tuple[Rx, ...] = rx.a
+        return children
+    return (rx.a,) if kind == REPEAT or kind == COMPLEMENT else ()
+
+
+def _step(rx: Rx) -> Moves:
+    kind = rx.kind
+    if kind == CHARS:
+        return ((rx, EPSILON),)
+    if kind == LITERAL:
+        return ((single(ord(rx.a[0])), literal(rx.a[1:])),)
+    if kind == REPEAT:
+        most = rx.most
+        if rx.a is ANY and most is None and rx.least == 0:
+            return ((ANY, rx),)
+        rest = repeat(rx.a, max(rx.least - 1, 0), None if most is None else most - 1)
+        return _followed(rx.a._raw, rest)
+    if kind == CONCAT:
+        ahead = _followed(rx.a._raw, rx.b)
+        return _unite([ahead, rx.b._raw]) if rx.a.nullable else ahead
+    if kind == UNION:
+        return _unite([child._raw for child in rx.a])
+    if kind == WORDS:
+        return tuple((single(code), union(*parts)) for code, parts in branches(rx))
+    if kind == INTERSECT:
+        result: Moves = rx.a[0]._raw
+        for child in rx.a[1:]:
+            result = _product(result, child._raw)
+        return result
+    if kind == COMPLEMENT:
+        inner: Moves = rx.a._raw
+        out = [(chars, complement(target)) for chars, target in inner]
+        rest_set = minus(ANY, join_all([chars for chars, _ in inner]))
+        if rest_set is not NONE:
+            out.append((rest_set, ALL))
+        return _grouped(out)
+    return ()
+
+
+def _followed(moves: Moves | None, tail: Rx) -> Moves:
+    assert moves is not None
+    if len(moves) == 1:
+        chars, target = moves[0]
+        return ((chars, follow(target, tail)),)
+    return _grouped([(chars, follow(target, tail)) for chars, target in moves])
+
+
+def _grouped(pairs: list[tuple[Rx, Rx]]) -> Moves:
+    """One move per target, without NONE, sorted by first code point."""
+    by_target: dict[Rx, list[Rx]] = {}
+    for chars, target in pairs:
+        if target is not NONE:
+            by_target.setdefault(target, []).append(chars)
+    moves = [(sets[0] if len(sets) == 1 else join_all(sets), target) for target, sets in by_target.items()]
+    if len(moves) > 1:
+        moves.sort(key=_first_code)
+    return tuple(moves)
+
+
+def _first_code(move: tuple[Rx, Rx]) -> int:
+    code: int = move[0].a[0][0]
+    return code
+
+
+def _unite(lists: list[Moves]) -> Moves:
+    lists = [moves for moves in lists if moves]
+    if len(lists) < 2:
+        return lists[0] if lists else ()
+    if len(lists) == 2 and len(lists[0]) * len(lists[1]) <= _PAIRWISE_MOVES:
+        return _grouped(_unite_two(lists[0], lists[1]))
+    ranges = sum(len(chars.a) for moves in lists for chars, _ in moves)
+    if ranges <= _SWEEP_RANGES or sum(map(len, lists)) > 3 * _PAIRWISE_MOVES:
+        return _sweep(lists)
+    result = lists[0]
+    for moves in lists[1:]:
+        result = _grouped(_unite_two(result, moves))
+    return result
+
+
+def _unite_two(left: Moves, right: Moves) -> list[tuple[Rx, Rx]]:
+    out: list[tuple[Rx, Rx]] = []
+    others = list(right)
+    for chars, target in left:
+        for index, (other, other_target) in enumerate(others):
+            if other is NONE:
+                continue
+            both = meet(chars, other)
+            if both is NONE:
+                continue
+            out.append((both, union(target, other_target)))
+            others[index] = (minus(other, both), other_target)
+            chars = minus(chars, both)
+            if chars is NONE:
+                break
+        if chars is not NONE:
+            out.append((chars, target))
+    out.extend(move for move in others if move[0] is not NONE)
+    return out
+
+
+def _sweep(lists: list[Moves]) -> Moves:
+    """The same by one pass over all range borders: better for many short sets."""
+    borders: list[tuple[int, int, int]] = []
+    targets: list[Rx] = []
+    for moves in lists:
+        for chars, target in moves:
+            number = len(targets)
+            targets.append(target)
+            for lo, hi in chars.a:
+                borders.append((lo, number, 1))
+                borders.append((hi + 1, number, 0))
+    borders.sort()
+    segments: dict[tuple[int, ...], list[tuple[int, int]]] = {}
+    active: dict[int, None] = {}
+    start = 0
+    for position, number, opens in borders:
+        if active and position > start:
+            segments.setdefault(tuple(sorted(active)), []).append((start, position - 1))
+        start = position
+        if opens:
+            active[number] = None
+        else:
+            del active[number]
+    from grammars.regular.charset import chars as chars_of
+
+    return _grouped([(chars_of(spans), union(*[targets[n] for n in key])) for key, spans in segments.items()])
+
+
+def _product(left: Moves, right: Moves) -> Moves:
+    out: list[tuple[Rx, Rx]] = []
+    for chars, target in left:
+        for other, other_target in right:
+            both = meet(chars, other)
+            if both is not NONE:
+                out.append((both, intersect(target, other_target)))
+                chars = minus(chars, both)
+                if chars is NONE:
+                    break
+    return _grouped(out)
+
+
+def moves(rx: Rx) -> Moves:
+    """The live derivatives: pairs (set of code points as a CHARS node, target), disjoint, sorted by first code point.
+
+    Targets are distinct and never empty.  Automata can compile each set once: states share the set objects.
+
+    Raises:
+        LimitExceeded: if telling an empty intersection from a non-empty one takes too many states.
+    """
+    found = rx._live
+    if found is None:
+        found = raw_moves(rx)
+        if rx.flags & BOOLEAN:
+            from grammars.regular.explore import is_empty
+
+            found = tuple(move for move in found if not is_empty(move[1]))
+        rx._live = found
+    return found
+
+
+def derivatives(rx: Rx) -> tuple[tuple[int, int, Rx], ...]:
+    """The live derivatives by ranges: sorted disjoint inclusive `(lo, hi, target)`, without surrogates.
+
+    Raises:
+        LimitExceeded: as `moves`.
+    """
+    found = rx._derivatives
+    if found is None:
+        flat = [(lo, hi, target) for chars, target in moves(rx) for lo, hi in chars.a]
+        flat.sort(key=lambda one: one[0])
+        found = rx._derivatives = tuple(flat)
+    return found
+
+
+def derivative(rx: Rx, code: int) -> Rx:
+    """What may follow the code point `code`; NONE where it may not come (a non-NONE result of a boolean expression may
+    still be an empty language)."""
+    for chars, target in raw_moves(rx):
+        if contains(chars, code):
+            return target
+    return NONE
+
+
+def matches(rx: Rx, text: str) -> bool:
+    """Whether `text` is a word of the language."""
+    for char in text:
+        rx = derivative(rx, ord(char))
+        if rx is NONE:
+            return False
+    return rx.nullable
+
+
