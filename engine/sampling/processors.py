@@ -75,7 +75,7 @@ def typical_p(logits: Tensor, p: Tensor) -> Tensor:
     probs = log_probs.exp()
     entropy = -(probs * log_probs.clamp(min=torch.finfo(logits.dtype).min)).sum(-1, keepdim=True)
     distance = (log_probs + entropy).abs()
-    order = distance.sort(-1, stable=True).indices
+    order = torch.sort(distance, stable=True).indices
     mass_before = _mass_before(probs.gather(-1, order))
     keep_sorted = (mass_before < p.unsqueeze(-1)) | (p >= 1.0).unsqueeze(-1)
     keep = torch.zeros_like(keep_sorted).scatter(-1, order, keep_sorted)
