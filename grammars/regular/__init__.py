@@ -27,6 +27,7 @@ from grammars.regular.explore import (
     words,
 )
 from grammars.regular.rx import EPSILON, NONE, Rx
+from grammars.regular.unfold import Unfolding, unfold
 from grammars.regular.words import literal
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "NONE",
     "NO_COUNTERS",
     "Rx",
+    "Unfolding",
     "chars",
     "completion_bound",
     "complement",
@@ -57,6 +59,7 @@ __all__ = [
     "repeat",
     "shortest",
     "shortest_length",
+    "unfold",
     "union",
     "words",
 ]

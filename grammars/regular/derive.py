@@ -14,11 +14,13 @@ from grammars.regular.rx import (
     LITERAL,
     NONE,
     REPEAT,
+    UNFOLD,
     UNION,
     WORDS,
     Moves,
     Rx,
 )
+from grammars.regular.unfold import unfolded_moves
 from grammars.regular.words import branches, literal
 
 _SWEEP_RANGES = 400
@@ -87,6 +89,8 @@ def _step(rx: Rx) -> Moves:
         if rest_set is not NONE:
             out.append((rest_set, ALL))
         return _grouped(out)
+    if kind == UNFOLD:
+        return unfolded_moves(rx)
     return ()
 
 

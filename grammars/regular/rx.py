@@ -26,6 +26,7 @@ UNION = 6  # a: at least two nodes, none of them nullable only by EPSILON, sorte
 REPEAT = 7  # a: what is repeated, least and most: how often
 INTERSECT = 8  # a: at least two nodes, sorted by `order`
 COMPLEMENT = 9  # a: what is complemented
+UNFOLD = 10  # a: a state that knows its moves (grammars.regular.unfold)
 
 # Flags.
 BOOLEAN = 1  # an intersection or a complement occurs in it, so that emptiness is not plain to see
@@ -220,6 +221,8 @@ def render(rx: Rx, depth: int = 6) -> str:
         return f"({shown}{sign + '…' if len(rx.a) > 6 else ''})"
     if kind == COMPLEMENT:
         return f"~({render(rx.a, depth - 1)})"
+    if kind == UNFOLD:
+        return f"<{rx.a!r}>"
     inner = render(rx.a, depth - 1)
     if rx.a.kind not in (CHARS, UNION, WORDS, INTERSECT):
         inner = f"({inner})"

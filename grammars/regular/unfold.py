@@ -1,0 +1,69 @@
+"""Languages given by a state and its moves instead of an expression: remainders, comparisons, decoders.
+
+Some regular languages have a small description as a machine and a huge one as an expression (multiples of 97, numbers up
+to 65535, months with their lengths).  A state is a hashable value that knows its moves; it becomes a node of the
+algebra, and its moves are asked for when derivatives first need them.  Machines thus cost what is visited.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+
+from grammars.regular.charset import from_ranges, normalise
+from grammars.regular.rx import BOOLEAN, UNFOLD, Moves, Rx, intern, lookup
+
+
+class Unfolding(ABC):
+    """A state of a deterministic machine: a hashable value, equal to another only if both have the same language.
+
+    The language must not be empty, nor may any target of `moves` be: nothing searches for dead ends here.
+    Attributes that refer to nodes of the algebra keep them alive as long as the state lives.
+    """
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def nullable(self) -> bool:
+        """Whether the empty text is a word."""
+
+    @property
+    @abstractmethod
+    def order(self) -> int:
+        """A structural hash, the same in every process."""
+
+    @property
+    def longest(self) -> int | None:
+        """A bound on the length of words in code points, `None` where there is none."""
+        return None
+
+    @abstractmethod
+    def moves(self) -> Iterable[tuple[int, int, Rx]]:
+        """Inclusive code point ranges, disjoint and without surrogates, each with the language that follows."""
+
+
+def unfold(state: Unfolding) -> Rx:
+    """The language of a state."""
+    key = (UNFOLD, state)
+    found = lookup(key)
+    if found is not None:
+        return found
+    longest = state.longest
+    nullable = state.nullable
+    # How far a word is from any state is not known without a bound; the flag is what keeps that from being assumed.
+    flags = BOOLEAN if longest is None else 0
+    node = intern(key, nullable, hash((UNFOLD, state.order)), 0 if nullable else 1, longest, flags, state)
+    node._empty = False
+    return node
+
+
+def unfolded_moves(rx: Rx) -> Moves:
+    """The moves of an unfolding node, one per target."""
+    state: Unfolding = rx.a
+    by_target: dict[Rx, list[tuple[int, int]]] = {}
+    for lo, hi, target in state.moves():
+        by_target.setdefault(target, []).append((lo, hi))
+    out = [(from_ranges(normalise(ranges)), target) for target, ranges in by_target.items()]
+    out.sort(key=lambda move: move[0].a[0][0])
+    return tuple(out)
