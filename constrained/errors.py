@@ -19,7 +19,7 @@ from grammars.errors import (
 )
 
 if TYPE_CHECKING:
-    from engine.errors import EmptyRow
+    from engine.sampling.errors import EmptyRow
 
 __all__ = [
     "BudgetError",
@@ -29,6 +29,7 @@ __all__ = [
     "LarkError",
     "LimitExceeded",
     "RegexError",
+    "ResultError",
     "SchemaError",
     "TokenRejected",
     "UnsupportedFeature",
@@ -69,10 +70,26 @@ class BudgetError(ValueError):
         return (type(self), (self.message, self.needed, self.max_tokens))
 
 
+class ResultError(ValueError):
+    """A finished text that its grammar allows but the caller's type refuses, for example by a validator of its own.
+
+    Attributes:
+        text: the text that was generated.
+    """
+
+    def __init__(self, message: str, text: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.text = text
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (type(self), (self.message, self.text))
+
+
 def __getattr__(name: str) -> Any:
     # The engine's error is looked up late: masks alone need no engine.
     if name == "EmptyRow":
-        from engine.errors import EmptyRow
+        from engine.sampling.errors import EmptyRow
 
         return EmptyRow
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,130 @@
+"""`constrained check`: what of a grammar is supported, and what is not and where."""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from constrained.cli.errors import OK, USAGE, UsageError
+from constrained.cli.grammar_options import Grammar, add_grammar_options, read_grammar
+from constrained.cli.tokenizer_option import add_tokenizer_option, read_vocabulary
+from constrained.errors import GrammarError
+from grammars import JsonSchema
+
+# Keywords that say something about a schema without constraining its instances (2020-12 Validation, sections 8 and 9).
+_ANNOTATIONS = frozenset({
+    "$schema", "$id", "$anchor", "$comment", "$vocabulary", "title", "description", "default", "deprecated", "readOnly",
+    "writeOnly", "examples", "contentEncoding", "contentMediaType", "contentSchema", "discriminator",
+})  # fmt: skip
+_CONTAINERS_OF_SCHEMAS = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
+_LISTS_OF_SCHEMAS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems", "items"})
+_SCHEMAS = frozenset({
+    "items", "additionalItems", "additionalProperties", "contains", "propertyNames", "not", "if", "then", "else",
+    "unevaluatedItems", "unevaluatedProperties",
+})  # fmt: skip
+# Removing one refused keyword shows the next; a document that is refused this often has made its point.
+_MOST_REFUSALS = 100
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the report."""
+
+    pointer: str
+    verdict: str
+    detail: str
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    add_grammar_options(parser)
+    add_tokenizer_option(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    grammar = read_grammar(options)
+    if grammar is None:
+        raise UsageError("nothing to check; give --schema FILE, --regex RE or --choice TEXT")
+    vocabulary = read_vocabulary(options.tokenizer)
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        refused = list(refusals(grammar, vocabulary))
+    notes = [Finding("", "note", str(warning.message)) for warning in warned if warning.category is not ResourceWarning]
+    findings = [*refused, *notes]
+    if isinstance(grammar, JsonSchema):
+        places = {(finding.pointer, finding.detail.partition(":")[0]) for finding in refused}
+        findings = [*supported(grammar.document, places), *findings]
+    for finding in findings:
+        place = f"#{finding.pointer}"
+        print(f"{finding.verdict:<11}{place:<40} {finding.detail}")
+    print("not supported" if refused else "supported")
+    return USAGE if refused else OK
+
+
+def refusals(grammar: Grammar, vocabulary: Any) -> Iterator[Finding]:
+    """What makes `compile` refuse the grammar; each refused keyword is taken out to find the next one."""
+    from constrained import compile
+
+    for _ in range(_MOST_REFUSALS):
+        try:
+            compile(grammar, vocabulary)
+        except GrammarError as error:
+            pointer, keyword = getattr(error, "pointer", None), getattr(error, "keyword", None)
+            message = getattr(error, "message", str(error))
+            yield Finding(pointer or "", "refused", f"{keyword}: {message}" if keyword else message)
+            if not isinstance(grammar, JsonSchema) or pointer is None or keyword is None:
+                return
+            shorter = _without(grammar.document, pointer, keyword)
+            if shorter is None:
+                return
+            grammar = JsonSchema(
+                shorter, grammar.whitespace, grammar.property_order, grammar.formats, grammar.draft,
+                {uri: text for uri, text in grammar.resources}, grammar.escapes,
+            )  # fmt: skip
+        else:
+            return
+
+
+def supported(schema: Any, refused: set[tuple[str, str]], pointer: str = "") -> Iterator[Finding]:
+    """The keywords at each place: asserted, or mere annotations."""
+    if not isinstance(schema, dict):
+        return
+    asserted = [keyword for keyword in schema if keyword not in _ANNOTATIONS and (pointer, keyword) not in refused]
+    annotations = [keyword for keyword in schema if keyword in _ANNOTATIONS]
+    if asserted:
+        yield Finding(pointer, "asserted", ", ".join(asserted))
+    if annotations:
+        yield Finding(pointer, "annotation", ", ".join(annotations))
+    for keyword, value in schema.items():
+        here = f"{pointer}/{_escaped(keyword)}"
+        if keyword in _CONTAINERS_OF_SCHEMAS and isinstance(value, dict):
+            for name, subschema in value.items():
+                yield from supported(subschema, refused, f"{here}/{_escaped(name)}")
+        elif keyword in _LISTS_OF_SCHEMAS and isinstance(value, list):
+            for index, subschema in enumerate(value):
+                yield from supported(subschema, refused, f"{here}/{index}")
+        elif keyword in _SCHEMAS:
+            yield from supported(value, refused, here)
+
+
+def _escaped(name: str) -> str:
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+def _without(document: Any, pointer: str, keyword: str) -> Any:
+    """A copy of the document without one keyword; `None` where the pointer leads nowhere."""
+    shorter = copy.deepcopy(document)
+    place = shorter
+    for part in pointer.split("/")[1:]:
+        name = part.replace("~1", "/").replace("~0", "~")
+        try:
+            place = place[int(name)] if isinstance(place, list) else place[name]
+        except (KeyError, IndexError, ValueError, TypeError):
+            return None
+    if not isinstance(place, dict) or keyword not in place:
+        return None
+    del place[keyword]
+    return shorter

@@ -1,0 +1,154 @@
+"""JSON Schemas of Python types, written so that what fits the schema also passes the type's own validation.
+
+Pydantic's schemas describe what a model accepts from strangers.  For generation they are narrowed, never widened:
+
+- an object takes no properties beyond those declared, unless the model asks for them (`extra="allow"`): a model would
+  ignore them and they cost tokens;
+- a tagged union is written as `anyOf`: its members differ in the tag, so at most one can match anyway;
+- decimals are numbers with the digits that the type allows, URLs have one of the type's schemes, a UUID its version;
+- dates and times leave out the year 0000 and leap seconds, which RFC 3339 has and Python's `datetime` has not, and
+  durations stay below what a `timedelta` can hold.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from pydantic import PydanticUserError, TypeAdapter
+from pydantic.errors import PydanticInvalidForJsonSchema
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, JsonSchemaWarningKind
+from pydantic_core import core_schema
+
+from constrained.errors import SchemaError
+
+_YEAR: Final = "^(000[1-9]|00[1-9][0-9]|0[1-9][0-9]{2}|[1-9][0-9]{3})-"
+_DATE_TIME: Final = _YEAR + "[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-5]"
+_TIME: Final = "^[0-9]{2}:[0-9]{2}:[0-5]"
+_DURATION: Final = "^[^0-9]*([0-9]{1,4}[^0-9]+)*$"
+_HOST: Final = "([a-z0-9]{1,20}([.-][a-z0-9]{1,20}){0,4}[.])?[a-z][a-z0-9]{0,20}"
+_PATH: Final = "(/[A-Za-z0-9_~.-]*)*([?][A-Za-z0-9_~.=&-]*)?(#[A-Za-z0-9_~.-]*)?"
+_NAIVE: Final = (
+    _YEAR
+    + "((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|02-(0[1-9]|1[0-9]|2[0-8]))"
+    + "T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]([.][0-9]{1,6})?$"
+)
+
+
+class _GenerationSchema(GenerateJsonSchema):
+    # A default that JSON cannot write is simply not written; nothing depends on it.
+    ignored_warning_kinds: set[JsonSchemaWarningKind] = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012
+
+    def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
+        return _closed(super().model_schema(schema))
+
+    def dataclass_schema(self, schema: core_schema.DataclassSchema) -> JsonSchemaValue:
+        return _closed(super().dataclass_schema(schema))
+
+    def typed_dict_schema(self, schema: core_schema.TypedDictSchema) -> JsonSchemaValue:
+        return _closed(super().typed_dict_schema(schema))
+
+    def tagged_union_schema(self, schema: core_schema.TaggedUnionSchema) -> JsonSchemaValue:
+        written = super().tagged_union_schema(schema)
+        if "oneOf" in written:
+            written["anyOf"] = written.pop("oneOf")
+        written.pop("discriminator", None)
+        return written
+
+    def date_schema(self, schema: core_schema.DateSchema) -> JsonSchemaValue:
+        return super().date_schema(schema) | {"pattern": _YEAR}
+
+    def datetime_schema(self, schema: core_schema.DatetimeSchema) -> JsonSchemaValue:
+        if schema.get("tz_constraint") == "naive":  # RFC 3339 has no times without an offset
+            return {"type": "string", "pattern": _NAIVE}
+        return super().datetime_schema(schema) | {"pattern": _DATE_TIME}
+
+    def time_schema(self, schema: core_schema.TimeSchema) -> JsonSchemaValue:
+        return super().time_schema(schema) | {"pattern": _TIME}
+
+    def timedelta_schema(self, schema: core_schema.TimedeltaSchema) -> JsonSchemaValue:
+        written = super().timedelta_schema(schema)
+        return written | {"pattern": _DURATION} if written.get("format") == "duration" else written
+
+    def decimal_schema(self, schema: core_schema.DecimalSchema) -> JsonSchemaValue:
+        written: JsonSchemaValue = {"type": "number"}
+        for bound, keyword in (
+            ("ge", "minimum"),
+            ("le", "maximum"),
+            ("gt", "exclusiveMinimum"),
+            ("lt", "exclusiveMaximum"),
+        ):
+            if bound in schema:
+                written[keyword] = _number(schema[bound])  # type: ignore[literal-required]
+        places, digits = schema.get("decimal_places"), schema.get("max_digits")
+        if digits is not None and places is None:
+            places = digits // 2  # any split of the digits keeps to the type
+        if places is not None:
+            written["multipleOf"] = float(f"1e-{places}") if places else 1
+        if schema.get("multiple_of") is not None:
+            step = {"multipleOf": _number(schema["multiple_of"])}
+            written = {"allOf": [written, step]} if "multipleOf" in written else written | step
+        if digits is not None:
+            limit = 10 ** (digits - (places or 0))
+            return {"type": "number", "allOf": [written], "exclusiveMinimum": -limit, "exclusiveMaximum": limit}
+        return written
+
+    def uuid_schema(self, schema: core_schema.UuidSchema) -> JsonSchemaValue:
+        version = schema.get("version")
+        if version is None:
+            return {"type": "string", "format": "uuid"}
+        # Pydantic's own type puts a format "uuid4" beside it, which JSON Schema does not know.
+        pattern = f"^[0-9a-f]{{8}}-[0-9a-f]{{4}}-{version}[0-9a-f]{{3}}-[89ab][0-9a-f]{{3}}-[0-9a-f]{{12}}$"
+        return {"type": "string", "pattern": pattern}
+
+    def url_schema(self, schema: core_schema.UrlSchema) -> JsonSchemaValue:
+        schemes = "|".join(map(re.escape, schema.get("allowed_schemes") or ("https", "http")))
+        written: JsonSchemaValue = {"type": "string", "pattern": f"^({schemes})://{_HOST}(:[1-9][0-9]{{1,3}})?{_PATH}$"}
+        return written | ({"maxLength": schema["max_length"]} if schema.get("max_length") else {})
+
+
+def _number(value: Any) -> int | float:
+    return int(value) if value == int(value) else float(value)
+
+
+def _closed(written: JsonSchemaValue) -> JsonSchemaValue:
+    # A model whose members stand elsewhere is a mere reference here.
+    if written.get("type") == "object" and "properties" in written:
+        written.setdefault("additionalProperties", False)
+    return written
+
+
+def adapter_of(source: Any) -> TypeAdapter[Any]:
+    """The Pydantic adapter of a type.
+
+    Raises:
+        SchemaError: Pydantic cannot make one; its own words say why.
+    """
+    if isinstance(source, TypeAdapter):
+        return source
+    try:
+        return TypeAdapter(source)
+    except PydanticUserError as error:
+        raise SchemaError(f"{_name(source)} cannot be a schema: {_first_line(error)}") from error
+    except NameError as error:
+        raise SchemaError(f"{_name(source)} cannot be a schema: {error}") from error
+
+
+def json_schema_of(adapter: TypeAdapter[Any]) -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) that texts for this type are generated under.
+
+    Raises:
+        SchemaError: the type holds something that JSON Schema cannot say (a callable, an arbitrary class).
+    """
+    try:
+        return adapter.json_schema(mode="validation", schema_generator=_GenerationSchema)
+    except (PydanticInvalidForJsonSchema, PydanticUserError) as error:
+        raise SchemaError(f"the type has no JSON Schema: {_first_line(error)}") from error
+
+
+def _name(source: Any) -> str:
+    return getattr(source, "__name__", None) or repr(source)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]

@@ -1,0 +1,82 @@
+"""What users pass as `schema`: read into a grammar, and the way back from text to values.
+
+A Pydantic model or any type that a `TypeAdapter` takes gives instances of the type; a dict, a bool or a JSON string
+gives plain Python values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from constrained.errors import ResultError
+from grammars import JsonSchema
+
+Json = Any
+"""A JSON value as `json.loads` gives it."""
+
+
+@dataclass(frozen=True)
+class SchemaInput:
+    """A schema that was read.
+
+    Attributes:
+        grammar: the language of its instances; `grammar.text` is the JSON Schema itself.
+        parse: the value for a finished text, checked; raises `ResultError`.
+    """
+
+    grammar: JsonSchema
+    parse: Callable[[str], Any]
+
+
+def read_schema(schema: Any) -> SchemaInput:
+    """Reads whatever `schema=` may be.
+
+    Args:
+        schema: a Pydantic model; any type that `pydantic.TypeAdapter` takes (dataclass, TypedDict, enum, `list[int]`,
+            `Literal[...]`, ...) or a `TypeAdapter` itself; a JSON Schema as dict, bool or JSON string; or a
+            `grammars.JsonSchema` where its options are wanted.
+
+    Raises:
+        SchemaError: not a JSON Schema, or a type that has none.
+        TypeError: nothing of the above.
+    """
+    if isinstance(schema, JsonSchema):
+        return _plain(schema)
+    if isinstance(schema, str | bool | Mapping):
+        return _plain(JsonSchema(schema))
+    if schema is None or isinstance(schema, int | float | bytes | list | tuple | set):
+        raise TypeError(
+            f"schema is {schema!r}; pass a Pydantic model, a type such as list[int], "
+            "a JSON Schema as dict, bool or JSON string, or a grammars.JsonSchema"
+        )
+    return _typed(schema)
+
+
+def _plain(grammar: JsonSchema) -> SchemaInput:
+    # jsonschema is imported when the first result is there to be checked, not before the first token.
+    def parse(text: str) -> Json:
+        from constrained.validation import JsonCheck
+
+        return JsonCheck(grammar).parse(text)
+
+    return SchemaInput(grammar, parse)
+
+
+def _typed(source: Any) -> SchemaInput:
+    from pydantic import ValidationError
+
+    from constrained.pydantic_schema import adapter_of, json_schema_of
+
+    adapter = adapter_of(source)
+
+    def parse(text: str) -> Any:
+        try:
+            return adapter.validate_json(text)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            place = ".".join(map(str, first["loc"])) or "the value"
+            raise ResultError(f"the type refuses {place}: {first['msg']}", text) from error
+
+    return SchemaInput(JsonSchema(json_schema_of(adapter)), parse)
