@@ -115,9 +115,11 @@ class Chain:
             logits = processors.typical_p(logits, self._typical_p)
         return logits
 
-    def commit(self, tokens: Sequence[int]) -> None:
-        """Append one token to the history of each row."""
+    def commit(self, tokens: Sequence[int | None]) -> None:
+        """Append one token to the history of each row; `None` leaves a row as it is."""
         for index, (row, token) in enumerate(zip(self.rows, tokens, strict=True)):
+            if token is None:
+                continue
             row.history.append(token)
             if self._penalties is not None and row.sampling.has_penalties:
                 self._counts[index][token] += 1

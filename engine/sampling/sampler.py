@@ -84,8 +84,8 @@ class Sampler:
         one_hot = torch.zeros_like(scores).scatter(-1, processors.argmax(scores).unsqueeze(-1), 1.0)
         return torch.where(self._greedy.unsqueeze(-1), one_hot, self.chain.truncate(scores).softmax(-1))
 
-    def commit(self, tokens: Sequence[int]) -> None:
-        """Append one token to the history of each row; the next draw takes it into account."""
+    def commit(self, tokens: Sequence[int | None]) -> None:
+        """Append one token to the history of each row (`None`: nothing); the next draw takes it into account."""
         self.chain.commit(tokens)
 
     def _draw(self, scores: Tensor) -> tuple[Tensor, Tensor]:

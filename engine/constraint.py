@@ -1,0 +1,49 @@
+"""All that the engine knows of a constraint.
+
+A constraint belongs to one sequence and moves with it.  It says which tokens may come next, as a row of bits, and takes
+the token that was drawn.  How it knows is its own business; anything with these methods will do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Row = NDArray[np.uint32]
+
+
+@runtime_checkable
+class TokenConstraint(Protocol):
+    """What every constraint can do."""
+
+    def fill_mask(self, row: Row) -> None:
+        """Write the allowed tokens into `row`, uint32[ceil(vocab_size/32)]: token i is bit i%32 of word i//32.
+
+        End tokens are among them exactly where the text so far is a sentence.
+        """
+
+    def accept(self, token: int) -> None:
+        """Move on by a token; one that is not allowed raises and changes nothing."""
+
+    def is_accepting(self) -> bool:
+        """Whether the text so far is a sentence."""
+
+    def is_finished(self) -> bool:
+        """Whether an end token was accepted."""
+
+
+@runtime_checkable
+class SpeculativeConstraint(TokenConstraint, Protocol):
+    """What a constraint needs besides for tokens to be guessed ahead and taken back."""
+
+    def rollback(self, count: int) -> None:
+        """Take back the last `count` tokens that were accepted."""
+
+    def masks_ahead(self, tokens: Sequence[int], rows: Row) -> None:
+        """Fill `rows` [len(tokens) + 1, words] with the masks before each of `tokens` and after the last; stay put."""
+
+    def forced_tokens(self) -> list[int]:
+        """The tokens that are dictated from here, as far as they are."""

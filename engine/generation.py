@@ -1,0 +1,254 @@
+"""The generation loop of one sequence: prefill, then a forward pass and a draw for each token.
+
+`decode` runs the model, `engine.sampling` draws, `engine.sequence` holds the state, and `TokenStream` takes the steps
+when its consumer asks for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, Self
+
+import torch
+from torch import Tensor
+
+from engine.constraint import TokenConstraint
+from engine.errors import ContextError, EngineError
+from engine.metrics import Metrics, Stopwatch
+from engine.sampling import GREEDY, Fallback, Sampling, TokenLogprob
+from engine.sampling.sampler import Sampler
+from engine.sequence import FinishReason, SequenceState
+
+if TYPE_CHECKING:
+    from engine.caches import Cache
+    from engine.config import ModelConfig
+
+
+class Decoder(Protocol):
+    """What generation needs of a model; `engine.model.Model` is one."""
+
+    @property
+    def config(self) -> ModelConfig:
+        """Of which `vocab_size`, `context_length` and `eos_token_ids` are read."""
+
+    @property
+    def device(self) -> torch.device: ...
+
+    def new_cache(self, name: str = "auto", batch: int = 1, capacity: int = 0) -> Cache:
+        """An empty cache for `batch` rows with room for `capacity` positions each."""
+
+    def forward(self, input_ids: Tensor, cache: Cache) -> Tensor:
+        """Run int64 [batch, new] behind what `cache` holds; logits [batch, vocab_size] of the last position."""
+
+
+class CancelToken(Protocol):
+    """Asks a generation to stop; `threading.Event` is one."""
+
+    def is_set(self) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One token of the output, as it is streamed."""
+
+    token_id: int
+    logprob: TokenLogprob | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What came of one generation.
+
+    Attributes:
+        token_ids: the output, without prompt and end token.
+        finish_reason: `"stop"`: an end token, a finished constraint or the stop condition; `"length"`: the limit of new
+            tokens; `"cancelled"`.
+        fallbacks: hard rules that were not kept, with their steps; see `Sampling.on_empty`.
+        logprobs: one for each output token, if `Sampling.logprobs` asks for them.
+        seed: the request's seed; the same request with it draws the same tokens.
+    """
+
+    token_ids: list[int]
+    finish_reason: FinishReason
+    fallbacks: list[Fallback]
+    logprobs: list[TokenLogprob]
+    seed: int
+    metrics: Metrics
+
+
+class TokenStream(Iterator[Token]):
+    """A generation in progress: each `next` takes one step; `result` takes what steps are left.
+
+    Closing it, or leaving its `with` block, cancels what is left and frees the cache.
+    """
+
+    def __init__(
+        self,
+        model: Decoder,
+        cache: Cache,
+        prompt: Sequence[int],
+        sequence: SequenceState,
+        clock: Stopwatch,
+        cancel: CancelToken | None = None,
+    ) -> None:
+        self._model = model
+        self._cache: Cache | None = cache
+        self._pending = list(prompt)
+        self._prompt_tokens = len(prompt)
+        self._sequence = sequence
+        self._sampler = Sampler([sequence.row], model.config.vocab_size, model.device)
+        self._clock = clock
+        self._cancel = cancel
+        self._error: Exception | None = None
+
+    def __next__(self) -> Token:
+        """The next token.
+
+        Raises:
+            StopIteration: the generation is finished.
+            EmptyRow, InvalidLogits: see `Sampler.sample`; the generation is over then.
+        """
+        if self._cancel is not None and self._cancel.is_set():
+            self.close()
+        if self._cache is None or self._sequence.is_finished:
+            self._cache = None
+            raise StopIteration
+        try:
+            with self._clock.step():
+                token = self._step(self._cache)
+                if token is not None:
+                    self._clock.token()
+        except Exception as error:
+            self._error, self._cache = error, None
+            raise
+        if token is None:
+            self._cache = None
+            raise StopIteration
+        return token
+
+    def close(self) -> None:
+        """Cancel what is left, free the cache; a finished generation stays as it is."""
+        if not self._sequence.is_finished and self._error is None:
+            self._sequence.finish_reason = "cancelled"
+        self._cache = None
+
+    def result(self) -> Output:
+        """Take the steps that are left and hand back the whole.
+
+        Raises:
+            EmptyRow, InvalidLogits: as `next`; again where it was raised before.
+        """
+        for _ in self:
+            pass
+        if self._error is not None:
+            raise self._error
+        sequence = self._sequence
+        assert sequence.finish_reason is not None
+        output = sequence.output
+        return Output(
+            token_ids=output,
+            finish_reason=sequence.finish_reason,
+            fallbacks=list(sequence.fallbacks),
+            logprobs=list(sequence.logprobs),
+            seed=sequence.row.seed,
+            metrics=self._clock.metrics(self._prompt_tokens, len(output)),
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def _step(self, cache: Cache) -> Token | None:
+        """Forward pass, draw, bookkeeping; `None` where an end token was drawn."""
+        sequence, clock = self._sequence, self._clock
+        with clock.part("forward"):
+            logits = decode(self._model, cache, self._pending)
+        clock.forwards += 1
+        with clock.part("sample"):
+            draw = self._sampler.sample(logits, None if sequence.mask is None else sequence.mask[None])[0]
+        with clock.part("mask"):
+            belongs = sequence.accept(draw)
+        if not belongs:
+            return None
+        self._sampler.commit([draw.token_id])
+        with clock.part("mask"):
+            sequence.settle()
+        self._pending = [draw.token_id]
+        return Token(draw.token_id, draw.logprob)
+
+
+def decode(model: Decoder, cache: Cache, tokens: Sequence[int]) -> Tensor:
+    """Logits [1, vocab_size] behind `tokens`, a prompt or one token, which the cache then holds."""
+    return model.forward(torch.tensor([tokens], dtype=torch.int64, device=model.device), cache)
+
+
+def generate(
+    model: Decoder,
+    ids: Sequence[int] | Tensor,
+    *,
+    sampling: Sampling | None = None,
+    constraint: TokenConstraint | None = None,
+    max_new_tokens: int = 256,
+    eos_token_ids: Sequence[int] | None = None,
+    cache: str = "auto",
+    stop: Callable[[Sequence[int]], bool] | None = None,
+    cancel: CancelToken | None = None,
+) -> TokenStream:
+    """Continue a prompt; nothing runs until the stream that is returned is iterated or asked for its `result`.
+
+    The text ends at an end token, which is not part of the output; at `max_new_tokens`; or, under a constraint, where
+    the text is a sentence and nothing but an end token may follow, without the forward pass that would draw it.
+
+    Args:
+        model: an `engine.model.Model`, or anything with its `config`, `device`, `new_cache` and `forward`.
+        ids: token ids of the prompt, [n] or [1, n]; at least one.
+        sampling: how to draw; `None` is greedy.
+        constraint: where to draw from; it is advanced, and belongs to this generation alone.
+        max_new_tokens: most tokens of the output.
+        eos_token_ids: end tokens; `None` takes the model's.
+        cache: name of a key/value cache, see `engine.caches`.
+        stop: called with the output after each token; true ends the text, that token included.
+        cancel: looked at before each token; once set, the generation ends as `"cancelled"`.
+
+    Raises:
+        ContextError: prompt and `max_new_tokens` do not fit into the model's context.
+        EngineError: an empty prompt, or a limit below 1.
+        SamplingError: a token id outside the vocabulary.
+    """
+    prompt = ids.reshape(-1).tolist() if isinstance(ids, Tensor) else [int(token) for token in ids]
+    _check_lengths(len(prompt), max_new_tokens, model.config.context_length)
+    clock = Stopwatch()
+    with clock.step():
+        sequence = SequenceState(
+            prompt,
+            GREEDY if sampling is None else sampling,
+            model.config.vocab_size,
+            constraint=constraint,
+            max_new_tokens=max_new_tokens,
+            eos_token_ids=model.config.eos_token_ids if eos_token_ids is None else eos_token_ids,
+            stop=stop,
+        )
+        with clock.part("mask"):
+            sequence.settle()
+        kv_cache = model.new_cache(cache, 1, len(prompt) + max_new_tokens if cache == "static" else 0)
+        return TokenStream(model, kv_cache, prompt, sequence, clock, cancel)
+
+
+def _check_lengths(prompt: int, new: int, context: int) -> None:
+    if prompt < 1:
+        raise EngineError("the prompt is empty: give it at least one token (most models have one for the beginning)")
+    if new < 1:
+        raise EngineError(f"max_new_tokens={new}: ask for at least 1")
+    if prompt >= context:
+        raise ContextError(
+            f"the prompt has {prompt} tokens, which fills the model's context of {context}: "
+            f"shorten it by at least {prompt - context + 1}"
+        )
+    if prompt + new > context:
+        raise ContextError(
+            f"a prompt of {prompt} tokens and {new} new ones do not fit into the model's context of {context}: "
+            f"lower max_tokens to {context - prompt}, or shorten the prompt by {prompt + new - context}"
+        )

@@ -1,0 +1,98 @@
+"""One sequence on its way from prompt to end: tokens, constraint, limits, and why it stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal
+
+import numpy as np
+
+from engine.constraint import Row, TokenConstraint
+from engine.sampling import Draw, Fallback, Sampling, TokenLogprob
+from engine.sampling.chain import SamplerRow
+from engine.sampling.mask import row_words
+
+FinishReason = Literal["stop", "length", "cancelled"]
+
+
+class SequenceState:
+    """The state of one generation; knows neither model nor cache.
+
+    Attributes:
+        row: what the sampler knows of the sequence, its tokens among that.
+        mask: uint32[words], the tokens allowed next, current after `settle`; `None` without a constraint.
+        fallbacks, logprobs: what the draws reported.
+        finish_reason: `None` while the sequence runs.
+    """
+
+    def __init__(
+        self,
+        prompt: Sequence[int],
+        sampling: Sampling,
+        vocab_size: int,
+        *,
+        constraint: TokenConstraint | None = None,
+        max_new_tokens: int,
+        eos_token_ids: Sequence[int] = (),
+        stop: Callable[[Sequence[int]], bool] | None = None,
+    ) -> None:
+        self.row = SamplerRow(sampling, prompt, eos_token_ids)
+        self.constraint = constraint
+        self.max_new_tokens = max_new_tokens
+        self.eos_token_ids = frozenset(eos_token_ids)
+        self.stop = stop
+        self.mask = None if constraint is None else np.zeros(row_words(vocab_size), np.uint32)
+        self.fallbacks: list[Fallback] = []
+        self.logprobs: list[TokenLogprob] = []
+        self.finish_reason: FinishReason | None = None
+        self._other_than_end = ~_bits(self.eos_token_ids, vocab_size)
+
+    @property
+    def output(self) -> list[int]:
+        """The tokens put out so far, the end token not among them (a copy)."""
+        return self.row.history.output
+
+    @property
+    def is_finished(self) -> bool:
+        return self.finish_reason is not None
+
+    def accept(self, draw: Draw) -> bool:
+        """Take what was drawn; whether it belongs to the output (an end token does not).
+
+        The constraint moves only with tokens that were drawn under it, see `Sampling.on_empty`.
+        """
+        token = draw.token_id
+        self.fallbacks.extend(draw.fallbacks)
+        if self.constraint is not None and draw.follows_constraint:
+            self.constraint.accept(token)
+        if token in self.eos_token_ids or (self.constraint is not None and self.constraint.is_finished()):
+            self.finish_reason = "stop"
+            return False
+        if draw.logprob is not None:
+            self.logprobs.append(draw.logprob)
+        return True
+
+    def settle(self) -> None:
+        """Fill the mask of the next step, and see whether there is to be one.
+
+        A sentence after which nothing but the end token may follow is finished: drawing it would take a forward pass
+        and come out the same.  This goes before the length limit, so that a text that just fits ends as whole.
+        """
+        if self.constraint is not None and self.mask is not None:
+            self.constraint.fill_mask(self.mask)
+            if self.constraint.is_accepting() and not (self.mask & self._other_than_end).any():
+                self.finish_reason = "stop"
+                return
+        length = self.row.history.output_length
+        if self.stop is not None and length and self.stop(self.output):
+            self.finish_reason = "stop"
+        elif length >= self.max_new_tokens:
+            self.finish_reason = "length"
+
+
+def _bits(tokens: Iterable[int], vocab_size: int) -> Row:
+    """The row that allows just `tokens`."""
+    row = np.zeros(row_words(vocab_size), np.uint32)
+    for token in tokens:
+        row[token // 32] |= np.uint32(1 << token % 32)
+    return row
