@@ -1,7 +1,7 @@
 """A decoder-only language model decodes: weights, attention, KV caches, sampling, generation.
 
-Knows a constraint only through the protocol in `engine.constraint`; knows no grammar.  Names load on first use, so that
-importing the package costs nothing.
+Knows a constraint only through the protocol in `engine.constraint`; knows no grammar.  Names are imported when first
+used: the arithmetic of `kv_cache_bytes` does not wait for torch.
 """
 
 from __future__ import annotations
@@ -10,54 +10,41 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from engine.caches import kv_cache_bytes, required_blocks
-    from engine.constraint import SpeculativeConstraint, TokenConstraint
-    from engine.generation import Output, Token, TokenStream, generate
-    from engine.loading import load_model
-    from engine.metrics import Metrics
+    from engine.caches.plan import kv_cache_bytes, required_blocks
+    from engine.config import ModelConfig
+    from engine.generation import generate
+    from engine.loading import fetch_default_model, load_model, load_text
     from engine.model import Model
-    from engine.sampling import EmptyRow, Fallback, InvalidLogits, Sampling, SamplingError
+    from engine.text import Text
 
 __all__ = [
-    "EmptyRow",
-    "Fallback",
-    "InvalidLogits",
-    "Metrics",
     "Model",
-    "Output",
-    "Sampling",
-    "SamplingError",
-    "SpeculativeConstraint",
-    "Token",
-    "TokenConstraint",
-    "TokenStream",
+    "ModelConfig",
+    "Text",
+    "fetch_default_model",
     "generate",
     "kv_cache_bytes",
     "load_model",
+    "load_text",
     "required_blocks",
 ]
 
 _HOMES = {
-    "EmptyRow": "sampling",
-    "Fallback": "sampling",
-    "InvalidLogits": "sampling",
-    "Metrics": "metrics",
-    "Model": "model",
-    "Output": "generation",
-    "Sampling": "sampling",
-    "SamplingError": "sampling",
-    "SpeculativeConstraint": "constraint",
-    "Token": "generation",
-    "TokenConstraint": "constraint",
-    "TokenStream": "generation",
-    "generate": "generation",
-    "kv_cache_bytes": "caches",
-    "load_model": "loading",
-    "required_blocks": "caches",
+    "Model": "engine.model",
+    "ModelConfig": "engine.config",
+    "Text": "engine.text",
+    "fetch_default_model": "engine.loading",
+    "generate": "engine.generation",
+    "kv_cache_bytes": "engine.caches.plan",
+    "load_model": "engine.loading",
+    "load_text": "engine.loading",
+    "required_blocks": "engine.caches.plan",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+        raise AttributeError(f"module 'engine' has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value

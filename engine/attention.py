@@ -1,7 +1,7 @@
 """Scaled dot-product attention with grouped query heads, and the masks that it needs.
 
-Key slots are absolute positions: slot j of a row's cache holds position j.  So one rule makes every mask, for batches of
-unequal length and for several new tokens after many cached ones: the query at position p sees slot j iff j <= p.
+Key slots are absolute positions: slot j of a row's cache holds position j.  So one rule makes every mask, for batches
+of unequal length and for several new tokens after many cached ones: the query at position p sees slot j iff j <= p.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ def attend(
     if backend == "sdpa":
         # Asking for grouping where there is none would keep torch from its fused kernels on some devices.
         grouped = queries.shape[1] != keys.shape[1]
-        return F.scaled_dot_product_attention(queries, keys, values, mask, 0.0, causal, enable_gqa=grouped)
+        mixed: Tensor = F.scaled_dot_product_attention(queries, keys, values, mask, 0.0, causal, enable_gqa=grouped)
+        return mixed
     if backend == "math":
         return attend_by_repeating(queries, keys, values, mask, causal)
     raise EngineError(f"unknown attention backend {backend!r}: choose {' or '.join(BACKENDS)}")
@@ -58,4 +59,5 @@ def attend_by_repeating(queries: Tensor, keys: Tensor, values: Tensor, mask: Ten
         mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
     if mask is not None:
         scores = scores.masked_fill(~mask, float("-inf"))
-    return (scores.softmax(dim=-1) @ values).to(queries.dtype)
+    mixed: Tensor = scores.softmax(dim=-1) @ values
+    return mixed.to(queries.dtype)

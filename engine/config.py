@@ -92,9 +92,7 @@ class ModelConfig:
         return self.query_heads // self.kv_heads
 
     @classmethod
-    def from_huggingface(
-        cls, config: Mapping[str, Any], generation: Mapping[str, Any] | None = None
-    ) -> ModelConfig:
+    def from_huggingface(cls, config: Mapping[str, Any], generation: Mapping[str, Any] | None = None) -> ModelConfig:
         """Reads a `config.json`; the end tokens come from `generation_config.json` where that names any.
 
         Raises:
@@ -114,7 +112,7 @@ class ModelConfig:
             layers, context = int(config["num_hidden_layers"]), int(config["max_position_embeddings"])
             vocab, intermediate = int(config["vocab_size"]), int(config["intermediate_size"])
         except KeyError as missing:
-            raise ModelFileError(f"config.json has no {missing.args[0]!r}: it is not a {architecture} model's") from None
+            raise ModelFileError(f"config.json has no {missing.args[0]!r}: take a whole {architecture} model") from None
         rope, context = _huggingface_rope(config, context)
         window = config.get("sliding_window")
         if window is not None and config.get("use_sliding_window", architecture == "mistral"):
@@ -192,12 +190,14 @@ class ModelConfig:
             qk_norm="blk.0.attn_q_norm.weight" in names,
             bos_token_id=_first(metadata.get("tokenizer.ggml.bos_token_id")),
             pad_token_id=_first(metadata.get("tokenizer.ggml.padding_token_id")),
-            eos_token_ids=_ids([
-                metadata[key]
-                for key in ("tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id")
-                if key in metadata
-            ]),
+            eos_token_ids=gguf_end_tokens(metadata),
         )
+
+
+def gguf_end_tokens(metadata: Mapping[str, Any]) -> tuple[int, ...]:
+    """Tokens that end a text, a turn or a message, by a GGUF's metadata."""
+    keys = (f"tokenizer.ggml.{name}_token_id" for name in ("eos", "eot", "eom"))
+    return _ids([metadata[key] for key in keys if key in metadata])
 
 
 def _huggingface_rope(config: Mapping[str, Any], context: int) -> tuple[RopeConfig, int]:

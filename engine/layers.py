@@ -6,12 +6,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from engine.devices import cpu_multiplies_bfloat16
+
 
 class Linear:
     """y = x·Wᵀ + b, with W [out, in] and x [..., in].
 
-    On a CPU that multiplies bfloat16 in hardware, bfloat16 weights are kept only in oneDNN's blocked layout, in which one
-    row of x costs what reading W once costs; the plain layout takes up to three times as long for wide W.
+    On a CPU that multiplies bfloat16 in hardware, bfloat16 weights are kept only in oneDNN's blocked layout, in which
+    one row of x costs what reading W once costs; the plain layout takes up to three times as long for wide W.
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
@@ -22,13 +24,15 @@ class Linear:
 
     def __call__(self, x: Tensor) -> Tensor:
         if self.packed:
-            return torch.ops.mkldnn._linear_pointwise(x, self._weight, self.bias, "none", [], "")
+            product: Tensor = torch.ops.mkldnn._linear_pointwise(x, self._weight, self.bias, "none", [], "")
+            return product
         return F.linear(x, self._weight, self.bias)
 
     def add_to(self, residual: Tensor, x: Tensor) -> Tensor:
         """residual + x·Wᵀ + b, the sum taken inside the product where the backend can."""
         if self.packed:
-            return torch.ops.mkldnn._linear_pointwise.binary(x, residual, self._weight, self.bias, "add")
+            total: Tensor = torch.ops.mkldnn._linear_pointwise.binary(x, residual, self._weight, self.bias, "add")
+            return total
         return residual + F.linear(x, self._weight, self.bias)
 
     @property
@@ -38,12 +42,7 @@ class Linear:
 
 def can_pack(weight: Tensor) -> bool:
     """Whether oneDNN has a fast product for this weight's device and dtype on this machine."""
-    return (
-        weight.device.type == "cpu"
-        and weight.dtype == torch.bfloat16
-        and torch.backends.mkldnn.is_available()
-        and torch.ops.mkldnn._is_mkldnn_bf16_supported()
-    )
+    return weight.device.type == "cpu" and weight.dtype == torch.bfloat16 and cpu_multiplies_bfloat16()
 
 
 class RMSNorm:

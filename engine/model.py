@@ -54,7 +54,8 @@ class Block:
         heads = self.qkv(self.attention_norm(x)).view(batch, new, turned_heads + self.kv_heads, self.head_dim)
         turning = heads.narrow(2, 0, turned_heads)
         if self.query_norm is not None and self.key_norm is not None:
-            queries, keys = turning.split((self.query_heads, self.kv_heads), dim=2)
+            queries = turning.narrow(2, 0, self.query_heads)
+            keys = turning.narrow(2, self.query_heads, self.kv_heads)
             turning = torch.cat((self.query_norm(queries), self.key_norm(keys)), dim=2)
         turned = rotate(turning, *rotation).transpose(1, 2)
         queries = turned.narrow(1, 0, self.query_heads)
@@ -123,7 +124,7 @@ class Model:
             EngineError: malformed input; likewise.
         """
         if input_ids.dim() != 2 or 0 in input_ids.shape:
-            raise EngineError(f"input ids of shape {tuple(input_ids.shape)}: they must be [batch, new], both at least 1")
+            raise EngineError(f"input ids of shape {tuple(input_ids.shape)}: wanted is [batch, new], both at least 1")
         batch, new = input_ids.shape
         counts = self._counts(batch, new, lengths)
         held = self._held(batch, cache)
@@ -200,8 +201,9 @@ class Model:
     @property
     def nbytes(self) -> int:
         """Bytes of the weights as they are held in memory."""
-        linears = [linear for block in self._blocks for linear in
-                   (block.qkv, block.output, block.mlp.gate_up, block.mlp.down)]
+        linears = [
+            linear for block in self._blocks for linear in (block.qkv, block.output, block.mlp.gate_up, block.mlp.down)
+        ]
         shared = self.config.tied_embeddings and not self._head.packed
         return self._embedding.nbytes + sum(linear.nbytes for linear in linears) + (0 if shared else self._head.nbytes)
 

@@ -1,7 +1,7 @@
 """Rotary position embedding (Su et al. 2021, RoFormer) with the scaling kinds of long-context models.
 
-A head's dimensions i and i + d/2 form a plane that is turned by position times frequency i.  (GGUF files of llama models
-store the planes as neighbours instead; the loader puts their rows back.)
+A head's dimensions i and i + d/2 form a plane that is turned by position times frequency i.  (GGUF files of llama
+models store the planes as neighbours instead; the loader puts their rows back.)
 """
 
 from __future__ import annotations

@@ -10,12 +10,12 @@ from torch import Tensor
 from engine.config import ModelConfig
 
 GetTensor = Callable[[str], Tensor]
-"""Gives a tensor by its Transformers name (`model.layers.0.self_attn.q_proj.weight`) in the engine's dtype and device."""
+"""Gives a tensor by its Transformers name (`model.layers.0.self_attn.q_proj.weight`) in the engine's dtype."""
 
 
 def fuse_weights(config: ModelConfig, get: GetTensor) -> dict[str, Tensor]:
     """The engine's weights: `embedding`, `norm`, `head` (unless tied) and per layer `qkv`, `output`, `gate_up`, `down`,
-    `attention_norm`, `mlp_norm` and, with `qk_norm`, `query_norm` and `key_norm`; each `.weight` [out, in], some `.bias`.
+    `attention_norm`, `mlp_norm` and, with `qk_norm`, `query_norm` and `key_norm`; each `.weight`, some `.bias`.
     """
     weights = {"embedding.weight": get("model.embed_tokens.weight"), "norm.weight": get("model.norm.weight")}
     if not config.tied_embeddings:

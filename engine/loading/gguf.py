@@ -153,9 +153,7 @@ def _read_header(reader: _Reader) -> tuple[dict[str, Any], dict[str, TensorInfo]
     return metadata, dict(_tensor_infos(places, start))
 
 
-def _tensor_infos(
-    places: list[tuple[str, tuple[int, ...], int, int]], start: int
-) -> Iterator[tuple[str, TensorInfo]]:
+def _tensor_infos(places: list[tuple[str, tuple[int, ...], int, int]], start: int) -> Iterator[tuple[str, TensorInfo]]:
     for name, shape, number, offset in places:
         kind = TENSOR_TYPES.get(number)
         if kind is None:
@@ -182,9 +180,7 @@ def dequantize(raw: np.ndarray[Any, np.dtype[np.uint8]], kind: str, shape: tuple
     return torch.from_numpy(quants.dequantize(rows, GGMLQuantizationType[kind])).view(shape)
 
 
-def read_weights(
-    file: GgufFile, config: ModelConfig, device: torch.device, dtype: torch.dtype
-) -> dict[str, Tensor]:
+def read_weights(file: GgufFile, config: ModelConfig, device: torch.device, dtype: torch.dtype) -> dict[str, Tensor]:
     """The engine's weights (`fuse_weights`) of a GGUF."""
 
     def get(name: str) -> Tensor:
@@ -205,8 +201,8 @@ def read_weights(
 def pair_halves(tensor: Tensor, heads: int) -> Tensor:
     """Undoes the order in which GGUF stores the query and key rows of llama models.
 
-    There the rotated planes of a head are neighbouring rows (2i, 2i + 1); this engine, like Transformers, pairs row i with
-    row i + d/2.
+    There the rotated planes of a head are neighbouring rows (2i, 2i + 1); this engine, like Transformers, pairs row i
+    with row i + d/2.
     """
     rows = tensor.shape[0]
     return tensor.view(heads, rows // heads // 2, 2, *tensor.shape[1:]).transpose(1, 2).reshape(tensor.shape)
