@@ -88,9 +88,7 @@ def _repeat_node(rx: Rx, least: int, most: int | None) -> Rx:
     high = None if most is None or rx.high is None else most * rx.high
     flags = rx.flags & (BOOLEAN | EXACT)
     if rx.flags & GAPLESS and (
-        least == most
-        or rx.low <= 1
-        or (least > 0 and (rx.high is None or least * rx.high + 1 >= (least + 1) * rx.low))
+        least == most or rx.low <= 1 or (least > 0 and (rx.high is None or least * rx.high + 1 >= (least + 1) * rx.low))
     ):
         flags |= GAPLESS
     if least > 0:
@@ -446,7 +444,7 @@ def intersect(*rs: Rx) -> Rx:
         if most is not None and least > most:
             return NONE
         one = (EPSILON if least == 0 else NONE) if letters is NONE else repeat(letters, least, most)
-        if one is NONE or not terms and not excluded:
+        if one is NONE or (not terms and not excluded):
             return one
         if one is not ALL:
             terms.add(_relax_length(one, terms) if letters is ANY else one)

@@ -164,5 +164,3 @@ def counter_slack(rx: Rx) -> tuple[Rx, int]:
                 base, own = counter_slack(split[1])
                 return base, min(own, split[0].most - bound)
     return rx, NO_COUNTERS
-
-

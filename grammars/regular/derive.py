@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from grammars.regular.build import ALL, complement, follow, intersect, repeat, union
-from grammars.regular.charset import ANY, contains, join_all, meet, minus, single
+from grammars.regular.charset import ANY, chars, contains, join_all, meet, minus, single
 from grammars.regular.rx import (
     BOOLEAN,
     CHARS,
@@ -12,6 +12,7 @@ from grammars.regular.rx import (
     EPSILON,
     INTERSECT,
     LITERAL,
+    MACHINE,
     NONE,
     REPEAT,
     UNFOLD,
@@ -52,10 +53,10 @@ def _needs(rx: Rx) -> tuple[Rx, ...]:
     kind = rx.kind
     if kind == CONCAT:
         return (rx.a, rx.b) if rx.a.nullable else (rx.a,)
-    if kind == UNION or kind == INTERSECT:
+    if kind in (UNION, INTERSECT):
         children: tuple[Rx, ...] = rx.a
         return children
-    return (rx.a,) if kind == REPEAT or kind == COMPLEMENT else ()
+    return (rx.a,) if kind in (REPEAT, COMPLEMENT) else ()
 
 
 def _step(rx: Rx) -> Moves:
@@ -84,30 +85,32 @@ def _step(rx: Rx) -> Moves:
         return result
     if kind == COMPLEMENT:
         inner: Moves = rx.a._raw
-        out = [(chars, complement(target)) for chars, target in inner]
-        rest_set = minus(ANY, join_all([chars for chars, _ in inner]))
+        out = [(charset, complement(target)) for charset, target in inner]
+        rest_set = minus(ANY, join_all([charset for charset, _ in inner]))
         if rest_set is not NONE:
             out.append((rest_set, ALL))
         return _grouped(out)
     if kind == UNFOLD:
         return unfolded_moves(rx)
+    if kind == MACHINE:
+        return _grouped(rx.a.moves())
     return ()
 
 
 def _followed(moves: Moves | None, tail: Rx) -> Moves:
     assert moves is not None
     if len(moves) == 1:
-        chars, target = moves[0]
-        return ((chars, follow(target, tail)),)
-    return _grouped([(chars, follow(target, tail)) for chars, target in moves])
+        charset, target = moves[0]
+        return ((charset, follow(target, tail)),)
+    return _grouped([(charset, follow(target, tail)) for charset, target in moves])
 
 
 def _grouped(pairs: list[tuple[Rx, Rx]]) -> Moves:
     """One move per target, without NONE, sorted by first code point."""
     by_target: dict[Rx, list[Rx]] = {}
-    for chars, target in pairs:
+    for charset, target in pairs:
         if target is not NONE:
-            by_target.setdefault(target, []).append(chars)
+            by_target.setdefault(target, []).append(charset)
     moves = [(sets[0] if len(sets) == 1 else join_all(sets), target) for target, sets in by_target.items()]
     if len(moves) > 1:
         moves.sort(key=_first_code)
@@ -125,7 +128,7 @@ def _unite(lists: list[Moves]) -> Moves:
         return lists[0] if lists else ()
     if len(lists) == 2 and len(lists[0]) * len(lists[1]) <= _PAIRWISE_MOVES:
         return _grouped(_unite_two(lists[0], lists[1]))
-    ranges = sum(len(chars.a) for moves in lists for chars, _ in moves)
+    ranges = sum(len(charset.a) for moves in lists for charset, _ in moves)
     if ranges <= _SWEEP_RANGES or sum(map(len, lists)) > 3 * _PAIRWISE_MOVES:
         return _sweep(lists)
     result = lists[0]
@@ -137,20 +140,20 @@ def _unite(lists: list[Moves]) -> Moves:
 def _unite_two(left: Moves, right: Moves) -> list[tuple[Rx, Rx]]:
     out: list[tuple[Rx, Rx]] = []
     others = list(right)
-    for chars, target in left:
+    for charset, target in left:
         for index, (other, other_target) in enumerate(others):
             if other is NONE:
                 continue
-            both = meet(chars, other)
+            both = meet(charset, other)
             if both is NONE:
                 continue
             out.append((both, union(target, other_target)))
             others[index] = (minus(other, both), other_target)
-            chars = minus(chars, both)
-            if chars is NONE:
+            charset = minus(charset, both)
+            if charset is NONE:
                 break
-        if chars is not NONE:
-            out.append((chars, target))
+        if charset is not NONE:
+            out.append((charset, target))
     out.extend(move for move in others if move[0] is not NONE)
     return out
 
@@ -160,10 +163,10 @@ def _sweep(lists: list[Moves]) -> Moves:
     borders: list[tuple[int, int, int]] = []
     targets: list[Rx] = []
     for moves in lists:
-        for chars, target in moves:
+        for charset, target in moves:
             number = len(targets)
             targets.append(target)
-            for lo, hi in chars.a:
+            for lo, hi in charset.a:
                 borders.append((lo, number, 1))
                 borders.append((hi + 1, number, 0))
     borders.sort()
@@ -178,20 +181,18 @@ def _sweep(lists: list[Moves]) -> Moves:
             active[number] = None
         else:
             del active[number]
-    from grammars.regular.charset import chars as chars_of
-
-    return _grouped([(chars_of(spans), union(*[targets[n] for n in key])) for key, spans in segments.items()])
+    return _grouped([(chars(spans), union(*[targets[n] for n in key])) for key, spans in segments.items()])
 
 
 def _product(left: Moves, right: Moves) -> Moves:
     out: list[tuple[Rx, Rx]] = []
-    for chars, target in left:
+    for charset, target in left:
         for other, other_target in right:
-            both = meet(chars, other)
+            both = meet(charset, other)
             if both is not NONE:
                 out.append((both, intersect(target, other_target)))
-                chars = minus(chars, both)
-                if chars is NONE:
+                charset = minus(charset, both)
+                if charset is NONE:
                     break
     return _grouped(out)
 
@@ -223,7 +224,7 @@ def derivatives(rx: Rx) -> tuple[tuple[int, int, Rx], ...]:
     """
     found = rx._derivatives
     if found is None:
-        flat = [(lo, hi, target) for chars, target in moves(rx) for lo, hi in chars.a]
+        flat = [(lo, hi, target) for charset, target in moves(rx) for lo, hi in charset.a]
         flat.sort(key=lambda one: one[0])
         found = rx._derivatives = tuple(flat)
     return found
@@ -232,8 +233,8 @@ def derivatives(rx: Rx) -> tuple[tuple[int, int, Rx], ...]:
 def derivative(rx: Rx, code: int) -> Rx:
     """What may follow the code point `code`; NONE where it may not come (a non-NONE result of a boolean expression may
     still be an empty language)."""
-    for chars, target in raw_moves(rx):
-        if contains(chars, code):
+    for charset, target in raw_moves(rx):
+        if contains(charset, code):
             return target
     return NONE
 
@@ -245,5 +246,3 @@ def matches(rx: Rx, text: str) -> bool:
         if rx is NONE:
             return False
     return rx.nullable
-
-

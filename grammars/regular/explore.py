@@ -157,7 +157,7 @@ def longest_length(rx: Rx) -> int | None:
     Raises:
         LimitExceeded: if an intersection or a complement takes too many states.
     """
-    if rx.flags & EXACT or not rx.flags & BOOLEAN and rx.high is None:
+    if rx.flags & EXACT or (not rx.flags & BOOLEAN and rx.high is None):
         return rx.high
     if is_empty(rx):
         return 0
@@ -231,5 +231,3 @@ def is_subset(left: Rx, right: Rx) -> bool:
 def is_equal(left: Rx, right: Rx) -> bool:
     """Whether both have the same words (identity is sufficient, not necessary)."""
     return left is right or (is_subset(left, right) and is_subset(right, left))
-
-

@@ -26,6 +26,7 @@ UNION = 6  # a: at least two nodes, none of them nullable only by EPSILON, sorte
 REPEAT = 7  # a: what is repeated, least and most: how often
 INTERSECT = 8  # a: at least two nodes, sorted by `order`
 COMPLEMENT = 9  # a: what is complemented
+MACHINE = 10  # a: a State (see machine.py) that says its own derivatives
 UNFOLD = 10  # a: a state that knows its moves (grammars.regular.unfold)
 
 # Flags.
@@ -215,7 +216,7 @@ def render(rx: Rx, depth: int = 6) -> str:
             node = node.b
         parts.append("…" if node.kind == CONCAT else render(node, depth - 1))
         return "".join(parts)
-    if kind == UNION or kind == INTERSECT:
+    if kind in (UNION, INTERSECT):
         sign = "|" if kind == UNION else "&"
         shown = sign.join(render(child, depth - 1) for child in rx.a[:6])
         return f"({shown}{sign + '…' if len(rx.a) > 6 else ''})"
@@ -223,6 +224,8 @@ def render(rx: Rx, depth: int = 6) -> str:
         return f"~({render(rx.a, depth - 1)})"
     if kind == UNFOLD:
         return f"<{rx.a!r}>"
+    if kind == MACHINE:
+        return f"<{type(rx.a).__name__}>"
     inner = render(rx.a, depth - 1)
     if rx.a.kind not in (CHARS, UNION, WORDS, INTERSECT):
         inner = f"({inner})"

@@ -1,8 +1,8 @@
 """Languages given by a state and its moves instead of an expression: remainders, comparisons, decoders.
 
-Some regular languages have a small description as a machine and a huge one as an expression (multiples of 97, numbers up
-to 65535, months with their lengths).  A state is a hashable value that knows its moves; it becomes a node of the
-algebra, and its moves are asked for when derivatives first need them.  Machines thus cost what is visited.
+Some regular languages have a small description as a machine and a huge one as an expression (multiples of 97, numbers
+up to 65535, valid Punycode).  A state is a hashable value that knows its moves; it becomes a node of the algebra, and
+its moves are asked for when derivatives first need them.  Machines thus cost what is visited.
 """
 
 from __future__ import annotations
