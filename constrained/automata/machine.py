@@ -1,0 +1,224 @@
+"""The byte-level pushdown machine of one vocabulary: its tables, and the making of states on demand.
+
+A state is a *key*: a tuple whose first item is the function that expands it.  Keys are interned, so equal languages are
+one state across all constraints on the vocabulary; what was once computed for a state serves them all.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from constrained.automata.transitions import Transitions
+from constrained.kernels import tables as t
+from constrained.kernels.machine import memo_copy, memo_find, memo_insert
+from constrained.limits import DEFAULT_LIMITS, Limits
+from grammars.errors import LimitExceeded
+
+Key = tuple[Any, ...]
+Expand = Callable[..., Transitions]
+
+_ACTIONS_PER_STATE = 6
+_MAPS = 1 << 16
+
+
+class Machine:
+    """States, transitions and the memo of pops.
+
+    Arrays are reserved at their full size (memory is used only where it is written), so they never move while kernels
+    read them without a lock; only the memo is replaced when it grows.  All writes happen under `lock`.
+
+    Attributes:
+        horizon: bytes of the longest token; no walk looks further ahead.
+        states, maps, actions, memo: the tables of `constrained.kernels.tables`.
+        done: the state after a complete text.
+    """
+
+    def __init__(self, horizon: int, limits: Limits = DEFAULT_LIMITS) -> None:
+        self.horizon = horizon
+        self.limits = limits
+        self.lock = threading.RLock()
+        count = limits.states
+        self.states: NDArray[np.int32] = np.empty((count, t.STATE_COLUMNS), dtype=np.int32)
+        self.maps: NDArray[np.uint8] = np.empty(_MAPS * 256, dtype=np.uint8)
+        self.actions: NDArray[np.int64] = np.empty(count * _ACTIONS_PER_STATE, dtype=np.int64)
+        self.memo: NDArray[np.int64] = np.full((1 << 12, 2), -1, dtype=np.int64)
+        self.memo_used = 0
+        self.state_count = 0
+        self.action_count = 0
+        self.map_count = 0
+        self._numbers: dict[Key, int] = {}
+        self._keys: dict[int, Key] = {}
+        self._maps: dict[bytes, int] = {}
+        self._kept: dict[Hashable, Any] = {}
+        dead = self.state((_expand_dead,))
+        assert dead == 0
+        self.expand(dead)
+        self.done = self.state((_expand_done,))
+        self.expand(self.done)
+
+    def state(self, key: Key) -> int:
+        """The number of the state that `key` describes; made at the first call."""
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._new_states(1)
+            self._numbers[key] = number
+            self._keys[number] = key
+        return number
+
+    def key(self, state: int) -> Key:
+        """What a state stands for."""
+        return self._keys[state]
+
+    def kept(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """The one object filed under `key`; `make` is called for it the first time."""
+        found = self._kept.get(key)
+        if found is None:
+            found = self._kept[key] = make()
+        return found
+
+    def literal(self, data: bytes, then: int) -> int:
+        """The first of a run of states that spell `data` and go on in `then`; `then` itself if `data` is empty."""
+        if not data:
+            return then
+        key = (_expand_literal, data, then)
+        first = self._numbers.get(key)
+        if first is None:
+            length = len(data)
+            first = self._new_states(length)
+            self._numbers[key] = first
+            for offset in range(length):
+                self._keys[first + offset] = (_expand_literal, data, then, offset)
+            block = self._new_actions(2 * length)
+            actions = self.actions
+            actions[block : block + 2 * length : 2] = 0
+            targets = np.arange(first + 1, first + length + 1, dtype=np.int64)
+            targets[-1] = then
+            actions[block + 1 : block + 2 * length : 2] = targets | (t.GOTO << t.KIND_SHIFT)
+            rows = self.states[first : first + length]
+            rows[:, t.S_MAP] = [self._single(byte) for byte in data]
+            rows[:, t.S_ACTIONS] = np.arange(block, block + 2 * length, 2)
+        return first
+
+    def expand(self, state: int) -> None:
+        """Give `state` its transitions, if it has none yet."""
+        if self.states[state, t.S_ACTIONS] >= 0:
+            return
+        key = self._keys[state]
+        made = key[0](self, *key[1:])
+        if isinstance(made, int):  # the same language as a state that exists already
+            self.expand(made)
+            self.states[state, t.S_MAP] = self.states[made, t.S_MAP]
+            self.states[state, t.S_ACTIONS] = self.states[made, t.S_ACTIONS]
+            return
+        self._define(state, made)
+
+    def transitions(self, state: int) -> Transitions:
+        """A copy of the edges of `state`, which is expanded if need be."""
+        self.expand(state)
+        at, block = self.states[state, t.S_MAP] * 256, int(self.states[state, t.S_ACTIONS])
+        groups = self.maps[at : at + 256].tobytes()
+        return Transitions.copied(groups, self.actions[block : block + 1 + max(groups)].tolist())
+
+    def resolve(self, wait: int, outcome: int) -> int:
+        """The state that follows `wait` when the frame above was left with `outcome`; 0 if none does."""
+        memo_key = t.POP_KEY | (wait << t.OUTCOME_BITS) | outcome
+        found = int(memo_find(self.memo, memo_key))
+        if found < 0:
+            key = self._keys[wait]
+            found = key[0](self, outcome, *key[1:])
+            self.reserve_memo(1)
+            memo_insert(self.memo, memo_key, found)
+            self.memo_used += 1
+        return found
+
+    def rest_on(self, state: int, base: int, slack: int) -> None:
+        """Declare that `state` cannot be told from `base` by looking at `slack` more bytes or fewer.
+
+        With a slack of 0 the base only helps: walks of both run in step where they have become equal.  Frames that have
+        a base are left by consuming a byte (never by a byte that belongs to the frame below).
+        """
+        if base != state:
+            self.states[state, t.S_BASE] = base
+            self.states[state, t.S_SLACK] = slack
+
+    def reserve_memo(self, more: int) -> None:
+        """Make room for `more` entries at a load of at most one half."""
+        size = self.memo.shape[0]
+        if (self.memo_used + more) * 2 <= size:
+            return
+        while (self.memo_used + more) * 2 > size:
+            size *= 2
+        memo = np.full((size, 2), -1, dtype=np.int64)
+        memo_copy(self.memo, memo)
+        self.memo = memo
+
+    def bytes_used(self) -> int:
+        """Memory of the tables in bytes, with an estimate for the keys of states."""
+        return (
+            self.state_count * (t.STATE_COLUMNS * 4 + 600) + self.action_count * 8 + self.map_count * 320
+            + self.memo.nbytes
+        )  # fmt: skip
+
+    def _define(self, state: int, made: Transitions) -> None:
+        groups = bytes(made.groups)
+        number = self._maps.get(groups)
+        if number is None:
+            number = self._new_map(groups)
+        actions = made.actions
+        block = self._new_actions(len(actions))
+        self.actions[block : block + len(actions)] = actions
+        row = self.states[state]
+        row[t.S_MAP] = number
+        row[t.S_ACTIONS] = block  # last: readers without the lock take it as the sign that the rest is there
+
+    def _single(self, byte: int) -> int:
+        groups = _SINGLE[byte]
+        number = self._maps.get(groups)
+        return self._new_map(groups) if number is None else number
+
+    def _new_map(self, groups: bytes) -> int:
+        number = self.map_count
+        if number >= _MAPS:
+            raise LimitExceeded(f"the machine holds {_MAPS} distinct class maps, which is its limit")
+        self.maps[number * 256 : number * 256 + 256] = np.frombuffer(groups, dtype=np.uint8)
+        self._maps[groups] = number
+        self.map_count = number + 1
+        return number
+
+    def _new_states(self, count: int) -> int:
+        first = self.state_count
+        if first + count > self.limits.states:
+            raise LimitExceeded(f"more than {self.limits.states} states (Limits.states)")
+        self.states[first : first + count] = _FRESH
+        self.state_count = first + count
+        return first
+
+    def _new_actions(self, count: int) -> int:
+        first = self.action_count
+        if first + count > self.actions.shape[0]:
+            raise LimitExceeded(f"more than {self.actions.shape[0]} transitions; raise Limits.states")
+        self.action_count = first + count
+        return first
+
+
+def _expand_dead(machine: Machine) -> Transitions:
+    return Transitions()
+
+
+def _expand_done(machine: Machine) -> Transitions:
+    made = Transitions()
+    made.at_end(t.ACCEPT_ACTION)
+    return made
+
+
+def _expand_literal(machine: Machine, data: bytes, then: int, offset: int) -> int:
+    raise AssertionError("literals are expanded as they are made")
+
+
+_SINGLE = [bytes(byte) + b"\1" + bytes(255 - byte) for byte in range(256)]
+_FRESH = np.array([t.UNEXPANDED, 0, -1, -1, -1, 0], dtype=np.int32)

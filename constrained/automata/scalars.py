@@ -1,0 +1,32 @@
+"""JSON numbers and the three literal names."""
+
+from __future__ import annotations
+
+from constrained.automata.machine import Machine
+from constrained.automata.strings import Languages, joint_derivatives
+from constrained.automata.transitions import Transitions
+from constrained.kernels.tables import goto, pop_after, pop_before
+
+
+def expand_number(machine: Machine, languages: Languages) -> Transitions:
+    """Inside a number, which ends before the first byte that cannot belong to it."""
+    made = Transitions()
+    for low, high, to in joint_derivatives(languages):
+        made.on(low, high, goto(machine.state((expand_number, to))))
+    holds = sum(1 << index for index, rx in enumerate(languages) if rx.nullable)
+    if holds:
+        made.otherwise(pop_before(holds))
+        made.at_end(pop_before(holds))
+    return made
+
+
+def literal_name(machine: Machine, rest: bytes, outcome: int) -> int:
+    """The state that reads `rest` and then leaves the frame."""
+    return machine.literal(rest[:-1], machine.state((expand_last_byte, rest[-1], outcome)))
+
+
+def expand_last_byte(machine: Machine, byte: int, outcome: int) -> Transitions:
+    """Before the one byte that ends the frame."""
+    made = Transitions()
+    made.on(byte, byte, pop_after(outcome))
+    return made

@@ -1,0 +1,186 @@
+"""Insides of JSON strings (RFC 8259, section 7): regular languages over decoded characters, read through the escapes.
+
+A frame reads several languages side by side and is left, at the closing quote, with the set of those that hold.
+
+What may be escaped: with canonical escapes, what has to be, in the form that printers use.  Otherwise also every
+character outside ASCII, and every character at all where the language lets any printable ASCII character stand next.
+(Where only certain ASCII characters may follow, a needless escape of one of them is not offered.)
+"""
+
+from __future__ import annotations
+
+from constrained.automata.code_points import Pieces, add_code_points, blocks
+from constrained.automata.machine import Machine
+from constrained.automata.transitions import Transitions
+from constrained.kernels.tables import goto, pop_after
+from grammars.regular import Rx, counter_slack, derivatives, relax_counters
+
+Languages = tuple[Rx, ...]
+QUOTE, BACKSLASH, SLASH = 0x22, 0x5C, 0x2F
+_SHORT = {0x22: '"', 0x5C: "\\", 0x2F: "/", 8: "b", 12: "f", 10: "n", 13: "r", 9: "t"}
+
+
+def string_start(machine: Machine, languages: Languages, canonical: bool) -> int:
+    """The state just after the opening quote of a string whose content is a word of one of `languages`."""
+    return string_state(machine, canonical, languages)
+
+
+def string_state(machine: Machine, canonical: bool, languages: Languages) -> int:
+    """The state between two characters, with its mask-equivalent base declared."""
+    known = machine.state_count
+    state = machine.state((expand_string, canonical, languages))
+    if state == known:
+        base, slack = _base(languages, machine.horizon)
+        if base != languages:
+            machine.rest_on(state, string_state(machine, canonical, base), slack)
+    return state
+
+
+def _base(languages: Languages, horizon: int) -> tuple[Languages, int]:
+    opened = [counter_slack(rx) for rx in languages]
+    base = tuple(rx for rx, _ in opened)
+    if base != languages:
+        slack = min(slack for (rx, slack), old in zip(opened, languages, strict=True) if rx is not old)
+        return base, min(slack, horizon)
+    relaxed = tuple(relax_counters(rx, horizon) for rx in languages)
+    return relaxed, horizon
+
+
+def expand_string(machine: Machine, canonical: bool, languages: Languages) -> Transitions:
+    """Between two characters of a string; each language holds what may still follow of it."""
+    made = Transitions()
+    pieces = next_states(machine, canonical, languages)
+    add_code_points(machine, made, _raw(pieces))
+    if escapable(pieces, canonical):
+        made.on(BACKSLASH, BACKSLASH, goto(machine.state((expand_escape, canonical, languages))))
+    holds = sum(1 << index for index, rx in enumerate(languages) if rx.nullable)
+    if holds:
+        made.on(QUOTE, QUOTE, pop_after(holds))
+    return made
+
+
+def next_states(machine: Machine, canonical: bool, languages: Languages) -> list[tuple[int, int, int]]:
+    """(low, high, state): where each next character leads."""
+    if len(languages) == 1:
+        return [
+            (low, high, string_state(machine, canonical, (to,))) for low, high, to in derivatives(languages[0])
+        ]
+    return [(low, high, string_state(machine, canonical, to)) for low, high, to in joint_derivatives(languages)]
+
+
+def joint_derivatives(languages: Languages) -> list[tuple[int, int, Languages]]:
+    """The derivatives of several languages on common ranges, dead ones as the empty language."""
+    from grammars.regular import NONE
+
+    cuts: set[int] = set()
+    each = [derivatives(rx) for rx in languages]
+    for moves in each:
+        for low, high, _ in moves:
+            cuts.add(low)
+            cuts.add(high + 1)
+    edges = sorted(cuts)
+    at = [0] * len(each)
+    found: list[tuple[int, int, Languages]] = []
+    for low, above in zip(edges, edges[1:], strict=False):
+        targets = []
+        for index, moves in enumerate(each):
+            while at[index] < len(moves) and moves[at[index]][1] < low:
+                at[index] += 1
+            here = moves[at[index]] if at[index] < len(moves) else None
+            targets.append(here[2] if here is not None and here[0] <= low else NONE)
+        if any(target is not NONE for target in targets):
+            if found and found[-1][2] == tuple(targets) and found[-1][1] + 1 == low:
+                found[-1] = (found[-1][0], above - 1, tuple(targets))
+            else:
+                found.append((low, above - 1, tuple(targets)))
+    return found
+
+
+def _raw(pieces: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
+    """The characters that may stand for themselves."""
+    found = []
+    for low, high, state in pieces:
+        for first, last in ((0x20, 0x21), (0x23, 0x5B), (0x5D, 0x10FFFF)):
+            if low <= last and high >= first:
+                found.append((max(low, first), min(high, last), state))
+    return found
+
+
+def escapable(pieces: list[tuple[int, int, int]], canonical: bool) -> list[tuple[int, int, int]]:
+    """The characters that may be written as an escape."""
+    if canonical:
+        ranges = [(0, 0x1F), (QUOTE, QUOTE), (BACKSLASH, BACKSLASH)]
+    elif _covers_ascii(pieces):
+        return pieces
+    else:
+        ranges = [(0, 0x1F), (QUOTE, QUOTE), (BACKSLASH, BACKSLASH), (0x7F, 0x10FFFF)]
+    return [
+        (max(low, first), min(high, last), state)
+        for low, high, state in pieces
+        for first, last in ranges
+        if low <= last and high >= first
+    ]
+
+
+def _covers_ascii(pieces: list[tuple[int, int, int]]) -> bool:
+    reached = 0x20
+    for low, high, _ in pieces:
+        if low > reached:
+            return False
+        reached = max(reached, high + 1)
+        if reached > 0x7E:
+            return True
+    return False
+
+
+def expand_escape(machine: Machine, canonical: bool, languages: Languages) -> Transitions:
+    """After a backslash."""
+    made = Transitions()
+    pieces = escapable(next_states(machine, canonical, languages), canonical)
+    for code_point, letter in _SHORT.items():
+        if canonical and code_point == SLASH:
+            continue
+        for low, high, state in pieces:
+            if low <= code_point <= high:
+                made.on(ord(letter), ord(letter), goto(state))
+    if canonical:
+        units = [
+            (max(low, first), min(high, last), state)
+            for low, high, state in pieces
+            for first, last in ((0, 7), (11, 11), (14, 0x1F))
+            if low <= last and high >= first
+        ]
+    else:
+        units = _code_units(machine, pieces)
+    if units:
+        made.on(0x75, 0x75, goto(machine.state((expand_hex, 4, canonical, tuple(units)))))
+    return made
+
+
+def _code_units(machine: Machine, pieces: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
+    """UTF-16 code units of `pieces`: a high surrogate leads to a state that reads the low one."""
+    units = [(low, min(high, 0xFFFF), state) for low, high, state in pieces if low <= 0xFFFF]
+    astral = [(max(low, 0x10000) - 0x10000, high - 0x10000, state) for low, high, state in pieces if high > 0xFFFF]
+    for first, last, rest in blocks(astral, 1024):
+        inner = tuple((low + 0xDC00, high + 0xDC00, state) for low, high, state in rest)
+        units.append((0xD800 + first, 0xD800 + last, machine.state((expand_low_surrogate, inner))))
+    units.sort()
+    return units
+
+
+def expand_low_surrogate(machine: Machine, units: Pieces) -> int:
+    """After a high surrogate's escape: the escape of a low one must follow."""
+    return machine.literal(b"\\u", machine.state((expand_hex, 4, False, units)))
+
+
+def expand_hex(machine: Machine, digits: int, lower: bool, pieces: Pieces) -> Transitions:
+    """Inside a \\u escape with `digits` hexadecimal digits to come; in lower case only if `lower`."""
+    made = Transitions()
+    size = 16 ** (digits - 1)
+    for first, last, rest in blocks(pieces, size):
+        state = rest[0][2] if digits == 1 else machine.state((expand_hex, digits - 1, lower, rest))
+        for low, high, zero in ((0, 9, 0x30), (10, 15, 0x57), (10, 15, 0x37)):
+            if (lower and zero == 0x37) or first > high or last < low:
+                continue
+            made.on(zero + max(first, low), zero + min(last, high), goto(state))
+    return made

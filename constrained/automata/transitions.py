@@ -1,0 +1,52 @@
+"""The outgoing edges of one state while it is being expanded."""
+
+from __future__ import annotations
+
+_FILL = [bytes([group]) * 256 for group in range(256)]
+
+
+class Transitions:
+    """Byte ranges to actions.  A later edge overrides an earlier one on the bytes that both name.
+
+    Attributes:
+        groups: class of each byte, 0 is dead.
+        actions: the action at the end of the text (0: the text may not end), then the action of each class.
+    """
+
+    __slots__ = ("_numbers", "actions", "groups")
+
+    def __init__(self) -> None:
+        self.groups = bytearray(256)
+        self.actions = [0]
+        self._numbers: dict[int, int] = {}
+
+    @classmethod
+    def copied(cls, groups: bytes, actions: list[int]) -> Transitions:
+        """The same edges again, to be changed."""
+        made = cls()
+        made.groups = bytearray(groups)
+        made.actions = actions
+        made._numbers = {action: number for number, action in enumerate(actions) if number}
+        return made
+
+    def on(self, low: int, high: int, action: int) -> None:
+        """Bytes `low` to `high`, both included, take `action`."""
+        number = self._numbers.get(action)
+        if number is None:
+            number = self._numbers[action] = len(self.actions)
+            self.actions.append(action)
+        if low == high:
+            self.groups[low] = number
+        else:
+            self.groups[low : high + 1] = _FILL[number][: high + 1 - low]
+
+    def otherwise(self, action: int) -> None:
+        """Every byte without an edge so far takes `action`."""
+        number = len(self.actions)
+        self.actions.append(action)
+        self._numbers[action] = number
+        self.groups = self.groups.replace(b"\0", _FILL[number][:1])
+
+    def at_end(self, action: int) -> None:
+        """What happens where the text ends here."""
+        self.actions[0] = action

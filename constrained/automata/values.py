@@ -1,0 +1,56 @@
+"""JSON value positions: one frame reads a value against several schemas at once and is left with those that hold.
+
+The outcome of a frame is a bit set over the schemas it was entered with; a frame with one schema is left with 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from constrained.automata import arrays, objects
+from constrained.automata.machine import Machine
+from constrained.automata.scalars import expand_number, literal_name
+from constrained.automata.strings import joint_derivatives, string_start
+from constrained.automata.style import Style
+from constrained.automata.transitions import Transitions
+from constrained.kernels.tables import goto
+from grammars.json_schema.shapes import Alternatives, Value
+from grammars.regular import NONE
+
+QUOTE, OPEN_BRACKET, OPEN_BRACE = 0x22, 0x5B, 0x7B
+
+
+def value_start(machine: Machine, style: Style, values: tuple[Value, ...]) -> int:
+    """The state before a JSON value that has to satisfy at least one of `values`."""
+    return machine.state((expand_value, style, values))
+
+
+def expand_value(machine: Machine, style: Style, values: tuple[Value, ...]) -> int:
+    """A value position is the state of what its schemas come down to, which other positions share."""
+    return machine.state((expand_alternatives, style, tuple(value.alternatives() for value in values)))
+
+
+def expand_alternatives(machine: Machine, style: Style, each: tuple[Alternatives, ...]) -> Transitions:
+    """Before the first byte of a value."""
+    made = Transitions()
+    strings = tuple(one.string for one in each)
+    if any(rx is not NONE for rx in strings):
+        made.on(QUOTE, QUOTE, goto(string_start(machine, strings, style.canonical)))
+    numbers = tuple(one.number for one in each)
+    if any(rx is not NONE for rx in numbers):
+        for low, high, to in joint_derivatives(numbers):
+            made.on(low, high, goto(machine.state((expand_number, to))))
+    for name in ("null", "true", "false"):
+        holds = sum(1 << index for index, one in enumerate(each) if name in one.literals)
+        if holds:
+            made.on(ord(name[0]), ord(name[0]), goto(literal_name(machine, name[1:].encode(), holds)))
+    array_entries = tuple((shape, owner) for owner, one in enumerate(each) for shape in one.arrays)
+    if array_entries:
+        made.on(OPEN_BRACKET, OPEN_BRACKET, goto(arrays.array_start(machine, style, array_entries, value_start)))
+    object_entries = tuple((shape, owner) for owner, one in enumerate(each) for shape in one.objects)
+    if object_entries:
+        made.on(OPEN_BRACE, OPEN_BRACE, goto(objects.object_start(machine, style, object_entries, value_start)))
+    return made
+
+
+ValueStart = Callable[[Machine, Style, tuple[Value, ...]], int]

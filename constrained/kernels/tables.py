@@ -1,0 +1,72 @@
+"""Layout of the tables that the kernels share: column numbers, action codes, status codes.
+
+States     int32[n, 6]   one row a state, `S_*` columns
+Class maps uint8[m * 256] byte → class, class 0 is dead
+Actions    int64[k]      a state's block starts at S_ACTIONS: the action at the end of the text, then one per class
+Cells      int32[n, 4]   the stack as cons cells of one matcher, `C_*` columns; cell 0 is the bottom
+Memo       int64[2^k, 2] open-addressing hash table: key, value; holds pops (wait state × outcome → state) and rows
+                         (chain node × return state → row or next chain node)
+Trie       int32[n, 4]   preorder, `T_*` columns
+"""
+
+from __future__ import annotations
+
+S_ACTIONS, S_MAP, S_ROW, S_LOCAL, S_BASE, S_SLACK = range(6)
+STATE_COLUMNS = 6
+UNEXPANDED = -1
+
+C_RETURN, C_NEXT, C_DEPTH, C_MARK = range(4)
+CELL_COLUMNS = 4
+"""Return state (or -1 - wait state), the cell below, how many cells are below, where in the text the frame began."""
+
+T_BYTE_DEPTH, T_END, T_TOKENS, T_HEIGHT = range(4)
+TRIE_COLUMNS = 4
+
+END_OF_TEXT = 256
+"""The symbol after the last byte, dispatched like a byte."""
+
+KIND_SHIFT = 60
+DEAD, GOTO, PUSH, POP_AFTER, POP_BEFORE, ACCEPT = range(6)
+"""Kinds of actions.  PUSH and POP_BEFORE do not consume the byte: it is dispatched again in the new state."""
+RETURN_SHIFT = 29
+WAITS_BIT = 58
+OPERAND_MASK = (1 << 29) - 1
+
+OK, REJECTED, UNKNOWN_STATE, UNKNOWN_POP, EXIT, CELLS_FULL, ACCEPTED, HISTORY_FULL = range(8)
+"""Status codes of kernels."""
+
+OUTCOME_BITS = 24
+POP_KEY = 1 << 62
+CHAIN_FLAG = 1 << 40
+"""A memo value with this flag names a chain node, not a row."""
+
+L_DENSE, L_IDS, L_IDS_END, L_EXITS, L_EXITS_END = range(5)
+LOCAL_COLUMNS = 5
+R_DENSE, R_IDS, R_IDS_END, R_MORE, R_MORE_END = range(5)
+ROW_COLUMNS = 5
+
+E_NODE, E_STATE, E_OUTCOME = range(3)
+"""An exit: trie node, the state there (POP_BEFORE of some children) or -1, the outcome (POP_AFTER) or -1."""
+
+
+def goto(state: int) -> int:
+    """The action: consume the byte, be in `state`."""
+    return (GOTO << KIND_SHIFT) | state
+
+
+def push(child: int, then: int, *, waits: bool = False) -> int:
+    """The action: push the return state `then`, dispatch the byte in `child`; `waits` if the outcome selects what follows."""
+    return (PUSH << KIND_SHIFT) | (int(waits) << WAITS_BIT) | (then << RETURN_SHIFT) | child
+
+
+def pop_after(outcome: int) -> int:
+    """The action: consume the byte, leave the frame with `outcome`."""
+    return (POP_AFTER << KIND_SHIFT) | outcome
+
+
+def pop_before(outcome: int) -> int:
+    """The action: leave the frame with `outcome`, dispatch the byte in the state returned to."""
+    return (POP_BEFORE << KIND_SHIFT) | outcome
+
+
+ACCEPT_ACTION = ACCEPT << KIND_SHIFT

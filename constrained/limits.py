@@ -1,0 +1,25 @@
+"""Bounds on what a compile or a request may cost; every one of them ends in `LimitExceeded`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of one machine and of the matchers on it.
+
+    Attributes:
+        states: states of the byte-level machine that a vocabulary may hold at a time.
+        stack_depth: frames below the one in use (nesting of objects and arrays).
+        step_states: states that a single mask or token may make.
+        bytes: memory for states, rows and memos; past it a fresh machine is started for new compiles.
+    """
+
+    states: int = 4_000_000
+    stack_depth: int = 4_000
+    step_states: int = 400_000
+    bytes: int = 256 << 20
+
+
+DEFAULT_LIMITS = Limits()

@@ -1,0 +1,204 @@
+"""The rows of one machine over one vocabulary."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from constrained.automata.machine import Machine
+from constrained.kernels import tables as t
+from constrained.kernels import walk as w
+from constrained.kernels.machine import look_up
+from constrained.kernels.rows import write_row
+from constrained.limits import DEFAULT_LIMITS, Limits
+from constrained.vocabulary import Vocabulary
+from grammars.errors import LimitExceeded
+
+_CHAINS = 1 << 30
+"""Chain nodes of the memo are numbered from here, states below."""
+_STEP_ENTRIES = 64
+"""Memo entries that one composition may make at most, but for deep pops, which reserve their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """What the store has done so far.
+
+    Attributes:
+        misses: rows that had to be composed (every other one was found).
+        local_walks: walks of the whole trie from one state.
+        walked_nodes: trie nodes visited by all walks.
+        states, rows: how many exist.
+        bytes: memory of tables, rows and memos.
+    """
+
+    misses: int
+    local_walks: int
+    walked_nodes: int
+    states: int
+    rows: int
+    bytes: int
+
+
+class RowStore:
+    """Rows by configuration.  Reads need no lock; what is missing is made under the machine's.
+
+    Attributes:
+        machine: the machine whose states rows are for.
+        rows, pool, dense: the tables of `write_row`.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, limits: Limits = DEFAULT_LIMITS) -> None:
+        self.limits = limits
+        self.size = vocabulary.size
+        offsets = vocabulary.table.offsets.tolist()
+        self.token_bounds: list[int] = offsets
+        self.end_tokens = frozenset(vocabulary.eos_token_ids)
+        self.machine = Machine(max(1, vocabulary.longest_token), limits)
+        trie = vocabulary.trie
+        nodes = len(trie.byte)
+        # one entry past the last node, so that its tokens have an end
+        self.trie: NDArray[np.int32] = np.zeros((nodes + 1, t.TRIE_COLUMNS), dtype=np.int32)
+        self.trie[:nodes, t.T_BYTE_DEPTH] = trie.byte.astype(np.int32) | (trie.depth.astype(np.int32) << 8)
+        self.trie[:nodes, t.T_END] = trie.end
+        self.trie[: nodes + 1, t.T_TOKENS] = trie.token_start
+        self.trie[:nodes, t.T_HEIGHT] = trie.height
+        self.token_ids: NDArray[np.int32] = np.ascontiguousarray(trie.token_ids)
+        self.eos: NDArray[np.int32] = np.array(
+            [token for token in vocabulary.eos_token_ids if 0 <= token < vocabulary.size], dtype=np.int32
+        )
+        words = vocabulary.row_words
+        room = max(limits.bytes // 4, 16 * (vocabulary.size + 1024))
+        self.pool: NDArray[np.int32] = np.empty(room, dtype=np.int32)
+        self.dense: NDArray[np.uint32] = np.empty((max(64, limits.bytes // (4 * words)), words), dtype=np.uint32)
+        self.locals: NDArray[np.int32] = np.empty((limits.states, t.LOCAL_COLUMNS), dtype=np.int32)
+        self.rows: NDArray[np.int32] = np.empty((limits.states, t.ROW_COLUMNS), dtype=np.int32)
+        self.exits: NDArray[np.int32] = np.empty((max(limits.bytes // 12, 4 * nodes), 3), dtype=np.int32)
+        depth = self.machine.horizon + 2
+        self._frames: NDArray[np.int32] = np.zeros((depth, 5), dtype=np.int32)
+        self._cells: NDArray[np.int32] = np.zeros((limits.stack_depth + depth, t.CELL_COLUMNS), dtype=np.int32)
+        self._registers: NDArray[np.int64] = np.zeros(32, dtype=np.int64)
+        self._registers[w.W_CHAIN] = _CHAINS
+        self._registers[w.W_LIMIT_DENSE] = max(16, words // 4)
+        self._misses = 0
+        self._local_walks = 0
+
+    def counters(self) -> Counters:
+        """A snapshot of the counters."""
+        registers = self._registers
+        return Counters(
+            misses=self._misses,
+            local_walks=self._local_walks,
+            walked_nodes=int(registers[w.W_WALKED]),
+            states=self.machine.state_count,
+            rows=int(registers[w.W_ROWS]),
+            bytes=self.bytes_used(),
+        )
+
+    def bytes_used(self) -> int:
+        """Memory in use, in bytes."""
+        registers = self._registers
+        return (
+            self.machine.bytes_used()
+            + int(registers[w.W_POOL]) * 4
+            + int(registers[w.W_EXITS]) * 12
+            + int(registers[w.W_DENSE]) * self.dense.shape[1] * 4
+            + int(registers[w.W_ROWS] + registers[w.W_LOCALS]) * 20
+        )
+
+    def write(self, number: int, row: NDArray[np.uint32]) -> None:
+        """Write the row `number` into `row`, uint32[row_words]."""
+        write_row(self.rows, self.dense, self.pool, number, row)
+
+    def find(self, cells: NDArray[np.int32], state: int, cell: int, top: int) -> int:
+        """Number of the row of a configuration; `cells` from `top` on are scratch.
+
+        Raises:
+            LimitExceeded: the configuration, or making its row, goes past a limit.
+        """
+        machine = self.machine
+        found = int(look_up(machine.states, machine.memo, cells, state, cell))
+        if found >= 0:
+            return found
+        with machine.lock:
+            found = int(look_up(machine.states, machine.memo, cells, state, cell))
+            if found >= 0:
+                return found
+            self._misses += 1
+            self._make_local(state)
+            registers = self._registers
+            registers[w.W_STATE], registers[w.W_CELL], registers[w.W_TOP] = state, cell, top
+            registers[w.W_RESUME] = 0
+            self._check_room()
+            machine.reserve_memo(_STEP_ENTRIES + int(cells[cell, t.C_DEPTH]))
+            while True:
+                before = int(registers[w.W_MEMO])
+                status = w.compose(
+                    machine.states, machine.maps, machine.actions, machine.memo, cells, self.trie,
+                    self.token_ids, self.eos, self.pool, self.locals, self.rows, self.exits, self._frames, registers,
+                )  # fmt: skip
+                machine.memo_used += int(registers[w.W_MEMO]) - before
+                if status == t.OK:
+                    return int(registers[w.W_FOUND])
+                self._supply(status)
+                machine.reserve_memo(_STEP_ENTRIES + int(cells[cell, t.C_DEPTH]))
+
+    def _make_local(self, state: int) -> None:
+        """Walk the trie from `state` alone, its bases first."""
+        states = self.machine.states
+        self.machine.expand(state)  # declares the base of what it leads to, and is needed first anyway
+        pending = [state]
+        while pending:
+            state = pending[-1]
+            if states[state, t.S_LOCAL] >= 0:
+                pending.pop()
+                continue
+            base = int(states[state, t.S_BASE])
+            if base >= 0 and states[base, t.S_LOCAL] < 0:
+                pending.append(base)
+                continue
+            pending.pop()
+            if base >= 0 and states[state, t.S_SLACK] >= self.machine.horizon:
+                states[state, t.S_LOCAL] = states[base, t.S_LOCAL]
+            else:
+                self._walk_local(state)
+
+    def _walk_local(self, state: int) -> None:
+        machine, registers = self.machine, self._registers
+        self._check_room()
+        self._local_walks += 1
+        registers[w.W_STATE] = state
+        registers[w.W_RESUME] = 0
+        made = machine.state_count
+        while True:
+            status = w.walk_local(
+                machine.states, machine.maps, machine.actions, machine.memo, self._cells, self.trie, self.token_ids,
+                self.pool, self.dense, self.locals, self.exits, self._frames, registers,
+            )  # fmt: skip
+            if status == t.OK:
+                return
+            self._supply(status)
+            if machine.state_count - made > self.limits.step_states:
+                raise LimitExceeded(f"one mask needs more than {self.limits.step_states} states (Limits.step_states)")
+
+    def _supply(self, status: int) -> None:
+        """Make what a kernel said is missing."""
+        missing = int(self._registers[w.W_DETAIL])
+        if status == t.UNKNOWN_STATE:
+            self.machine.expand(missing)
+        elif status == t.UNKNOWN_POP:
+            self.machine.resolve(missing, int(self._registers[w.W_OUTCOME]))
+        else:
+            raise LimitExceeded(f"nested deeper than {self.limits.stack_depth} (Limits.stack_depth)")
+
+    def _check_room(self) -> None:
+        registers = self._registers
+        if (
+            registers[w.W_POOL] + 2 * self.size + 64 > self.pool.shape[0]
+            or registers[w.W_DENSE] + 1 >= self.dense.shape[0]
+            or registers[w.W_EXITS] + 2 * len(self.trie) > self.exits.shape[0]
+            or registers[w.W_ROWS] + 1 >= self.rows.shape[0]
+        ):
+            raise LimitExceeded("the rows of this vocabulary have outgrown their memory (Limits.bytes)")
