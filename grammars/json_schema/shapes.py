@@ -50,7 +50,7 @@ class KeyGroup:
 
 @dataclass(frozen=True, slots=True)
 class KeyWitness:
-    """At least one property whose key is in `names` must hold a `value` (negated `additionalProperties` and the like)."""
+    """At least one property whose key is in `names` must hold a `value` (negated `additionalProperties`, …)."""
 
     names: Rx
     value: Value
@@ -75,7 +75,7 @@ class ObjectShape:
 
 @dataclass(frozen=True, slots=True)
 class ItemCount:
-    """Between `least` and `most` items at index `start` or later must satisfy `value` (`contains` and negated `items`)."""
+    """Between `least` and `most` items at index `start` or later satisfy `value` (`contains`, negated `items`)."""
 
     value: Value
     least: int

@@ -1,0 +1,35 @@
+"""JSON Schema, resolved lazily: schema → `Value` → `Alternatives` of typed shapes.
+
+`root_value` gives the root position, `check_root` refuses a schema without instances, `shapes` is what the rest of the
+house works on.
+"""
+
+from __future__ import annotations
+
+from grammars.json_schema.emptiness import check_root
+from grammars.json_schema.positions import root_value
+from grammars.json_schema.scalars import FormatWarning
+from grammars.json_schema.shapes import (
+    Alternatives,
+    ArrayShape,
+    ItemCount,
+    KeyGroup,
+    KeyWitness,
+    ObjectShape,
+    Property,
+    Value,
+)
+
+__all__ = [
+    "Alternatives",
+    "ArrayShape",
+    "FormatWarning",
+    "ItemCount",
+    "KeyGroup",
+    "KeyWitness",
+    "ObjectShape",
+    "Property",
+    "Value",
+    "check_root",
+    "root_value",
+]

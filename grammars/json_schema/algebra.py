@@ -1,0 +1,168 @@
+"""Boolean algebra on unions of typed shapes: intersection, union, complement.
+
+Shapes that are contradictory on their face are dropped on the way; what takes a look through recursion is left to
+`emptiness`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+from grammars import regular
+from grammars.errors import LimitExceeded
+from grammars.json_schema.array_algebra import ANY_ARRAY, complement_array, intersect_arrays
+from grammars.json_schema.formulas import Node, is_nothing
+from grammars.json_schema.numbers import number_rx
+from grammars.json_schema.object_algebra import ANY_OBJECT, complement_object, intersect_objects
+from grammars.json_schema.shapes import Alternatives, ArrayShape, ObjectShape
+from grammars.regular import ALL, NONE, Rx
+
+MAX_SHAPES = 2_000
+
+LITERALS = frozenset({"null", "true", "false"})
+NUMBER = number_rx(integer=False)
+EVERYTHING = Alternatives(LITERALS, NUMBER, ALL, (ANY_ARRAY,), (ANY_OBJECT,))
+NOTHING = Alternatives(frozenset(), NONE, NONE, (), ())
+
+Shape = TypeVar("Shape", ArrayShape, ObjectShape)
+
+_ANY_ARRAYS = EVERYTHING.arrays
+_ANY_OBJECTS = EVERYTHING.objects
+
+
+def meet(a: Rx, b: Rx, top: Rx) -> Rx:
+    """Intersection of two languages inside `top`; `NONE` itself where it is empty."""
+    if a is b or b is top:
+        return a
+    if a is top:
+        return b
+    if a is NONE or b is NONE:
+        return NONE
+    return reduced(regular.intersect(a, b))
+
+
+def without(a: Rx, b: Rx) -> Rx:
+    """What `a` has beyond `b`; `NONE` itself where that is empty."""
+    if b is NONE:
+        return a
+    if a is b or a is NONE:
+        return NONE
+    return reduced(regular.difference(a, b))
+
+
+def reduced(rx: Rx) -> Rx:
+    """The language; `NONE` itself where it is empty."""
+    return NONE if rx is not NONE and regular.is_empty(rx) else rx
+
+
+def intersect(a: Alternatives, b: Alternatives, place: Node) -> Alternatives:
+    """What both admit.  `place` is named where there are too many combinations."""
+    if a is EVERYTHING or a is b:
+        return b
+    if b is EVERYTHING:
+        return a
+    result = Alternatives(
+        a.literals & b.literals,
+        meet(a.number, b.number, NUMBER),
+        meet(a.string, b.string, ALL),
+        product(a.arrays, b.arrays, place) if a.arrays and b.arrays else (),
+        product_of_objects(a.objects, b.objects, place) if a.objects and b.objects else (),
+    )
+    return NOTHING if is_nothing(result) else result
+
+
+def product(a: Sequence[ArrayShape], b: Sequence[ArrayShape], place: Node) -> tuple[ArrayShape, ...]:
+    """All intersections of a shape of `a` with one of `b`."""
+    if b == _ANY_ARRAYS:
+        return tuple(a)
+    if a == _ANY_ARRAYS:
+        return tuple(b)
+    return _pairs(a, b, lambda x, y: (both,) if (both := intersect_arrays(x, y)) is not None else (), place)
+
+
+def product_of_objects(a: Sequence[ObjectShape], b: Sequence[ObjectShape], place: Node) -> tuple[ObjectShape, ...]:
+    """All intersections of a shape of `a` with one of `b`."""
+    if b == _ANY_OBJECTS:
+        return tuple(a)
+    if a == _ANY_OBJECTS:
+        return tuple(b)
+    return _pairs(a, b, intersect_objects, place)
+
+
+def _pairs(
+    a: Sequence[Shape], b: Sequence[Shape], meeting: Callable[[Shape, Shape], Iterable[Shape]], place: Node
+) -> tuple[Shape, ...]:
+    found: dict[Shape, None] = {}
+    for x in a:
+        for y in b:
+            for both in meeting(x, y):
+                found[both] = None
+        if len(found) > MAX_SHAPES:
+            raise LimitExceeded(
+                f"more than {MAX_SHAPES} combinations of alternatives for one value", place.pointer
+            )
+    return tuple(found)
+
+
+def unite(members: Sequence[Alternatives]) -> Alternatives:
+    """What any member admits."""
+    members = [member for member in members if member is not NOTHING]
+    if not members:
+        return NOTHING
+    if len(members) == 1:
+        return members[0]
+    if any(member is EVERYTHING for member in members):
+        return EVERYTHING
+    return Alternatives(
+        frozenset[str]().union(*[member.literals for member in members]),
+        _join([member.number for member in members], NUMBER),
+        _join([member.string for member in members], ALL),
+        _gather([member.arrays for member in members], _ANY_ARRAYS),
+        _gather([member.objects for member in members], _ANY_OBJECTS),
+    )
+
+
+def _join(languages: list[Rx], top: Rx) -> Rx:
+    distinct = dict.fromkeys(rx for rx in languages if rx is not NONE)
+    if top in distinct:
+        return top
+    if len(distinct) < 2:
+        return next(iter(distinct), NONE)
+    return regular.union(*distinct)
+
+
+def _gather(groups: list[tuple[Shape, ...]], top: tuple[Shape, ...]) -> tuple[Shape, ...]:
+    shapes = dict.fromkeys(shape for group in groups for shape in group)
+    return top if top[0] in shapes else tuple(shapes)
+
+
+def complement(a: Alternatives, place: Node) -> Alternatives:
+    """What `a` does not admit."""
+    if a is EVERYTHING:
+        return NOTHING
+    if a is NOTHING:
+        return EVERYTHING
+    return Alternatives(
+        LITERALS - a.literals,
+        without(NUMBER, a.number),
+        without(ALL, a.string),
+        complement_arrays(a.arrays, place),
+        complement_objects(a.objects, place),
+    )
+
+
+def complement_arrays(shapes: Iterable[ArrayShape], place: Node) -> tuple[ArrayShape, ...]:
+    """Arrays that none of `shapes` admits."""
+    left = _ANY_ARRAYS
+    for shape in shapes:
+        left = product(left, complement_array(shape), place)
+    return left
+
+
+def complement_objects(shapes: Iterable[ObjectShape], place: Node) -> tuple[ObjectShape, ...]:
+    """Objects that none of `shapes` admits."""
+    left = _ANY_OBJECTS
+    for shape in shapes:
+        left = product_of_objects(left, complement_object(shape), place)
+    return left

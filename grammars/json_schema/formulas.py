@@ -1,0 +1,314 @@
+"""Values as formulas: schema positions under conjunction, disjunction and negation, hash-consed.
+
+A formula is normalised when it is made (units, zeros, flattening, De Morgan, `x ∧ ¬x`), and turned into shapes only
+when somebody asks.  Each node answers on three levels: `raw()` is the union of shapes before emptiness is decided,
+`is_empty()` decides it by a least fixpoint over the raw shapes, `alternatives()` is what remains.
+
+The algebra is that of Attouche et al., "Witness Generation for JSON Schema" (PVLDB 2022).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from typing import cast
+
+from grammars.errors import GrammarError, LimitExceeded, SchemaError
+from grammars.json_schema.shapes import Alternatives, Value
+
+# One lock for all schemas: positions of small subschemas are shared between them.
+LOCK = threading.RLock()
+
+MAX_DEPTH = 90  # references and in-place applicators followed inside one another
+MAX_FORMULAS = 100_000
+_PROBE_DEPTH = 2
+
+
+class Workspace:
+    """What the nodes of one schema share: the table of formulas and its bound."""
+
+    __slots__ = ("bounded", "formulas")
+
+    def __init__(self, bounded: bool = False) -> None:
+        self.formulas: dict[object, Node] = {}
+        self.bounded = bounded
+
+    def intern(self, key: object, make: Callable[[], Node], pointer: str) -> Node:
+        node = self.formulas.get(key)
+        if node is None:
+            if len(self.formulas) >= MAX_FORMULAS:
+                if not self.bounded:
+                    raise LimitExceeded(f"more than {MAX_FORMULAS} combinations of subschemas", pointer)
+                self.formulas.clear()
+            node = self.formulas[key] = make()
+        return node
+
+
+# Home of nodes that belong to no single schema; a full table starts afresh, which costs sharing and nothing else.
+SHARED = Workspace(bounded=True)
+
+
+class _Progress:
+    """How deep the evaluation that holds the lock is."""
+
+    depth = 0
+    probes = 0
+
+
+class Node:
+    """A value; identity is equality."""
+
+    __slots__ = ("__weakref__", "_alternatives", "_busy", "_empty", "_negation", "_raw", "workspace")
+
+    def __init__(self, workspace: Workspace) -> None:
+        self.workspace = workspace
+        self._raw: Alternatives | None = None
+        self._alternatives: Alternatives | None = None
+        self._empty: bool | None = None
+        self._negation: Node | None = None
+        self._busy = False
+
+    @property
+    def pointer(self) -> str:
+        """JSON pointer of the subschema that this value came from."""
+        raise NotImplementedError
+
+    def _evaluate(self) -> Alternatives:
+        raise NotImplementedError
+
+    def surely_inhabited(self) -> bool:
+        """A cheap sufficient test that some value satisfies this node."""
+        return self._empty is False
+
+    def known_empty(self) -> bool | None:
+        """What has been decided so far; `None`: nothing yet."""
+        return self._empty
+
+    def settle(self, empty: bool) -> None:
+        """Keep a decision about emptiness; only the fixpoint takes one."""
+        self._empty = empty
+
+    def raw(self) -> Alternatives:
+        """The union of shapes with possibly empty members.  The caller holds the lock."""
+        if self._raw is None:
+            if self._busy:
+                raise SchemaError("this subschema refers to itself without anything in between", self.pointer)
+            if _Progress.depth >= MAX_DEPTH:
+                raise LimitExceeded(f"more than {MAX_DEPTH} subschemas apply in place inside one another", self.pointer)
+            self._busy = True
+            _Progress.depth += 1
+            try:
+                self._raw = self._evaluate()
+            except RecursionError:
+                raise LimitExceeded("the schema is nested too deeply", self.pointer) from None
+            finally:
+                self._busy = False
+                _Progress.depth -= 1
+        return self._raw
+
+    def alternatives(self) -> Alternatives:
+        """The union of inhabited shapes; see `Value`."""
+        found = self._alternatives
+        if found is None:
+            with LOCK:
+                from grammars.json_schema.emptiness import inhabited_part
+
+                found = self._alternatives = inhabited_part(self)
+        return found
+
+    def is_empty(self) -> bool:
+        """Whether no JSON value satisfies this node; see `Value`."""
+        if self._empty is None:
+            if self.surely_inhabited():
+                self._empty = False
+            else:
+                with LOCK:
+                    from grammars.json_schema.emptiness import decide
+
+                    return decide(self)
+        return self._empty
+
+    def surely_empty(self) -> bool:
+        """A bounded look whether this is a contradiction; `False` may also mean that it was too far to see."""
+        if self._empty is not None:
+            return self._empty
+        if self.surely_inhabited():
+            return False
+        if self._raw is None:
+            if self._busy or _Progress.probes >= _PROBE_DEPTH:
+                return False
+            _Progress.probes += 1
+            try:
+                self.raw()
+            except GrammarError:
+                return False  # whoever really needs this node will hear of it
+            finally:
+                _Progress.probes -= 1
+        raw = cast(Alternatives, self._raw)
+        if is_nothing(raw):
+            self._empty = True
+            return True
+        return False
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} #{self.pointer}>"
+
+
+def is_nothing(alternatives: Alternatives) -> bool:
+    """Whether no shape at all is left; regular languages must have been reduced to `NONE` where they are empty."""
+    from grammars.regular import NONE
+
+    return not (
+        alternatives.literals
+        or alternatives.arrays
+        or alternatives.objects
+        or alternatives.number is not NONE
+        or alternatives.string is not NONE
+    )
+
+
+class _Fixed(Node):
+    __slots__ = ()
+
+    @property
+    def pointer(self) -> str:
+        return ""
+
+    def _evaluate(self) -> Alternatives:
+        from grammars.json_schema.algebra import EVERYTHING, NOTHING
+
+        return EVERYTHING if self is TRUE else NOTHING
+
+    def __repr__(self) -> str:
+        return "TRUE" if self is TRUE else "FALSE"
+
+
+TRUE: Node = _Fixed(SHARED)
+FALSE: Node = _Fixed(SHARED)
+TRUE._empty, FALSE._empty = False, True
+TRUE._negation, FALSE._negation = FALSE, TRUE
+
+
+class Conjunction(Node):
+    """All members hold."""
+
+    __slots__ = ("members",)
+
+    def __init__(self, workspace: Workspace, members: tuple[Node, ...]) -> None:
+        super().__init__(workspace)
+        self.members = members
+
+    @property
+    def pointer(self) -> str:
+        return self.members[0].pointer
+
+    def _evaluate(self) -> Alternatives:
+        from grammars.json_schema.algebra import intersect
+
+        found = self.members[0].raw()
+        for member in self.members[1:]:
+            found = intersect(found, member.raw(), self)
+        return found
+
+
+class Disjunction(Node):
+    """Some member holds."""
+
+    __slots__ = ("members",)
+
+    def __init__(self, workspace: Workspace, members: tuple[Node, ...]) -> None:
+        super().__init__(workspace)
+        self.members = members
+
+    @property
+    def pointer(self) -> str:
+        return self.members[0].pointer
+
+    def surely_inhabited(self) -> bool:
+        return self._empty is False or any(member.surely_inhabited() for member in self.members)
+
+    def _evaluate(self) -> Alternatives:
+        from grammars.json_schema.algebra import unite
+
+        return unite([member.raw() for member in self.members])
+
+
+class Negation(Node):
+    """The member, a schema position, does not hold."""
+
+    __slots__ = ("member",)
+
+    def __init__(self, workspace: Workspace, member: Node) -> None:
+        super().__init__(workspace)
+        self.member = member
+
+    @property
+    def pointer(self) -> str:
+        return self.member.pointer
+
+    def _evaluate(self) -> Alternatives:
+        from grammars.json_schema.algebra import complement
+
+        return complement(self.member.raw(), self)
+
+
+def _home(members: Iterable[Node]) -> Workspace:
+    return next((member.workspace for member in members if member.workspace is not SHARED), SHARED)
+
+
+def conjunction(*values: Value) -> Node:
+    """The value that all of `values` admit."""
+    members: dict[Node, None] = {}
+    for value in values:
+        node = cast(Node, value)
+        if node is FALSE:
+            return FALSE
+        if type(node) is Conjunction:
+            members.update(dict.fromkeys(node.members))
+        elif node is not TRUE:
+            members[node] = None
+    if len(members) < 2:
+        return next(iter(members), TRUE)
+    for node in members:
+        if type(node) is Negation and node.member in members:
+            return FALSE
+    home = _home(members)
+    return home.intern(
+        ("and", frozenset(members)), lambda: Conjunction(home, tuple(members)), next(iter(members)).pointer
+    )
+
+
+def disjunction(*values: Value) -> Node:
+    """The value that any of `values` admits."""
+    members: dict[Node, None] = {}
+    for value in values:
+        node = cast(Node, value)
+        if node is TRUE:
+            return TRUE
+        if type(node) is Disjunction:
+            members.update(dict.fromkeys(node.members))
+        elif node is not FALSE:
+            members[node] = None
+    if len(members) < 2:
+        return next(iter(members), FALSE)
+    for node in members:
+        if type(node) is Negation and node.member in members:
+            return TRUE
+    home = _home(members)
+    return home.intern(
+        ("or", frozenset(members)), lambda: Disjunction(home, tuple(members)), next(iter(members)).pointer
+    )
+
+
+def negation(value: Value) -> Node:
+    """The value that admits what `value` does not."""
+    node = cast(Node, value)
+    if node._negation is None:
+        if isinstance(node, Conjunction):
+            node._negation = disjunction(*map(negation, node.members))
+        elif isinstance(node, Disjunction):
+            node._negation = conjunction(*map(negation, node.members))
+        else:
+            node._negation = Negation(node.workspace, node)
+        node._negation._negation = node
+    return node._negation

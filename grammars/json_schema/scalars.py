@@ -1,0 +1,200 @@
+"""Assertions on numbers and strings, and constants of every type."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from grammars import regular
+from grammars.errors import LimitExceeded, RegexError, SchemaError, UnsupportedFeature
+from grammars.json_schema.algebra import NUMBER, meet, reduced
+from grammars.json_schema.array_algebra import array_shape
+from grammars.json_schema.formats import format_rx
+from grammars.json_schema.formulas import FALSE, SHARED, Node
+from grammars.json_schema.numbers import equal_number_rx, number_rx
+from grammars.json_schema.object_algebra import object_shape
+from grammars.json_schema.reader import bounds, decimal, malformed, natural, number, shown
+from grammars.json_schema.shapes import Alternatives, ArrayShape, ObjectShape, Property
+from grammars.regular import ALL, ANY, EPSILON, NONE, Rx
+
+if TYPE_CHECKING:
+    from grammars.json_schema.positions import SchemaValue
+
+STRING_KEYWORDS = frozenset({"minLength", "maxLength", "pattern", "format"})
+NUMBER_KEYWORDS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})
+
+
+class FormatWarning(UserWarning):
+    """A `format` that nobody here knows stays an annotation; `formats="strict"` makes it an error."""
+
+
+def _plain_integers() -> Rx:
+    digit, nonzero = regular.chars([(0x30, 0x39)]), regular.chars([(0x31, 0x39)])
+    magnitude = regular.union(regular.literal("0"), regular.concat(nonzero, regular.repeat(digit, 0, None)))
+    return regular.concat(regular.union(EPSILON, regular.literal("-")), magnitude)
+
+
+_PLAIN_INTEGERS = _plain_integers()
+
+
+def number_language(value: SchemaValue, present: frozenset[str], integer: bool) -> Rx:
+    """Texts of the numbers that the schema's own keywords admit."""
+    if not integer and NUMBER_KEYWORDS.isdisjoint(present):
+        return NUMBER
+    schema, draft, pointer = value.schema, value.resource.draft, value.pointer
+    minimum, above = bounds(schema, "Minimum", draft, pointer) if _any(present, "Minimum", "minimum") else (None, None)
+    maximum, below = bounds(schema, "Maximum", draft, pointer) if _any(present, "Maximum", "maximum") else (None, None)
+    multiple = number(schema, "multipleOf", pointer) if "multipleOf" in present else None
+    if multiple is not None and multiple <= 0:
+        raise malformed("multipleOf", "a number greater than 0", schema["multipleOf"], pointer)
+    try:
+        found = number_rx(
+            integer=integer,
+            minimum=minimum,
+            exclusive_minimum=above,
+            maximum=maximum,
+            exclusive_maximum=below,
+            multiple_of=multiple,
+        )
+    except (UnsupportedFeature, LimitExceeded) as error:
+        raise type(error)(error.message, pointer, error.keyword or "multipleOf") from None
+    if integer and draft.strict_integers:
+        return meet(found, _PLAIN_INTEGERS, NUMBER)
+    return reduced(found)
+
+
+def _any(present: frozenset[str], side: str, plain: str) -> bool:
+    return plain in present or f"exclusive{side}" in present
+
+
+def string_language(value: SchemaValue, present: frozenset[str]) -> Rx:
+    """Contents of the strings that the schema's own keywords admit."""
+    if STRING_KEYWORDS.isdisjoint(present):
+        return ALL
+    schema, pointer = value.schema, value.pointer
+    least = natural(schema, "minLength", pointer) or 0 if "minLength" in present else 0
+    most = natural(schema, "maxLength", pointer) if "maxLength" in present else None
+    if most is not None and least > most:
+        return NONE
+    found = ALL if least == 0 and most is None else regular.repeat(ANY, least, most)
+    if "pattern" in present:
+        found = meet(found, pattern_language(schema["pattern"], pointer, "pattern"), ALL)
+    if "format" in present and value.options.formats != "annotate":
+        found = meet(found, _format_language(value), ALL)
+    return found
+
+
+def pattern_language(pattern: Any, pointer: str, keyword: str) -> Rx:
+    """Texts in which the ECMA-262 expression matches somewhere; `NONE` itself where it never does."""
+    from grammars.regex import parse
+
+    if not isinstance(pattern, str):
+        raise malformed(keyword, "a regular expression", pattern, pointer)
+    try:
+        return reduced(parse(pattern, dialect="ecma", mode="search"))
+    except RegexError as error:
+        raise SchemaError(str(error), pointer, keyword) from None
+    except (UnsupportedFeature, LimitExceeded) as error:
+        raise type(error)(error.message, pointer, keyword, error.position) from None
+
+
+def _format_language(value: SchemaValue) -> Rx:
+    name, pointer = value.schema["format"], value.pointer
+    if not isinstance(name, str):
+        raise malformed("format", "a string", name, pointer)
+    found = format_rx(name, value.resource.draft.name)
+    if found is not None:
+        return found
+    if value.options.formats == "strict":
+        raise UnsupportedFeature(f"the format {name!r} is not known", pointer, "format")
+    warnings.warn(
+        f"the format {name!r} at #{pointer} is not known and asserts nothing", FormatWarning, stacklevel=2
+    )
+    return ALL
+
+
+# ---- constants
+
+
+class Constant(Node):
+    """Exactly one JSON value, numbers equal by value."""
+
+    __slots__ = ("_pointer", "value")
+
+    def __init__(self, value: Any, pointer: str) -> None:
+        super().__init__(SHARED)
+        self.value = value
+        self._pointer = pointer
+        self._empty = False
+
+    @property
+    def pointer(self) -> str:
+        return self._pointer
+
+    def _evaluate(self) -> Alternatives:
+        return constants([self.value], self._pointer)
+
+
+def constant(value: Any, pointer: str) -> Node:
+    """The node of one JSON value; equal values share it."""
+    return SHARED.intern(("const", equality_key(value)), lambda: Constant(value, pointer), pointer)
+
+
+def equality_key(value: Any) -> object:
+    """A hashable key: equal exactly where JSON Schema calls two values equal (order of keys and 1.0 for 1 apart)."""
+    if isinstance(value, str):
+        return value
+    if value is None or isinstance(value, bool):
+        return (value,)
+    if isinstance(value, dict):
+        return frozenset((name, equality_key(item)) for name, item in value.items())
+    if isinstance(value, list):
+        return ("[", *map(equality_key, value))
+    return decimal(value)
+
+
+def constants(values: Iterable[Any], pointer: str) -> Alternatives:
+    """The union of the given JSON values."""
+    literals: set[str] = set()
+    numbers: dict[Decimal, None] = {}
+    strings: list[str] = []
+    arrays: dict[ArrayShape, None] = {}
+    objects: dict[ObjectShape, None] = {}
+    for value in values:
+        if isinstance(value, str):
+            if value.isascii() or not any(0xD800 <= ord(char) <= 0xDFFF for char in value):
+                strings.append(value)  # half a surrogate pair is no text: such a string cannot be written in UTF-8
+        elif value is None:
+            literals.add("null")
+        elif isinstance(value, bool):
+            literals.add("true" if value else "false")
+        elif isinstance(value, list):
+            shape = array_shape([constant(item, pointer) for item in value], FALSE, len(value))
+            if shape is not None:
+                arrays[shape] = None
+        elif isinstance(value, dict):
+            properties = [Property(name, constant(item, pointer), True) for name, item in value.items()]
+            members = object_shape(properties, ())
+            if members is not None:
+                objects[members] = None
+        else:
+            numbers[decimal(value)] = None
+    return Alternatives(
+        frozenset(literals),
+        regular.union(*map(equal_number_rx, numbers)) if numbers else NONE,
+        regular.literals(strings) if strings else NONE,
+        tuple(arrays),
+        tuple(objects),
+    )
+
+
+def enumerated(value: SchemaValue) -> list[Any]:
+    """The operand of `enum`."""
+    found = value.schema["enum"]
+    if not isinstance(found, list):
+        raise malformed("enum", "a list", found, value.pointer)
+    if not found:
+        raise SchemaError(f"enum takes at least one value, not {shown(found)}", value.pointer, "enum")
+    return found

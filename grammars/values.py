@@ -1,0 +1,207 @@
+"""Grammars as values: frozen, hashable, picklable, equal when they say the same; nothing is compiled here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any, Literal, NoReturn, get_args
+
+from grammars.errors import EmptyLanguage, GrammarError, LimitExceeded, SchemaError
+
+Whitespace = Literal["bounded", "compact", "any"]
+PropertyOrder = Literal["schema", "any"]
+Formats = Literal["assert", "annotate", "strict"]
+Escapes = Literal["any", "canonical"]
+Dialect = Literal["python", "ecma"]
+
+DRAFT_NAMES = ("4", "6", "7", "2019-09", "2020-12")
+
+
+def _one_of(option: str, value: object, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise GrammarError(f"{option}={value!r} is not one of {', '.join(map(repr, allowed))}")
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise SchemaError(f"{name} is not JSON", pointer="")
+
+
+def _parse(text: str | bytes, what: str) -> Any:
+    """The JSON value of `text`, numbers with a fraction or exponent as `Decimal`."""
+    try:
+        return json.loads(text, parse_float=Decimal, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise LimitExceeded(f"{what} is nested too deeply to be read", pointer="") from None
+    except UnicodeDecodeError as error:
+        raise SchemaError(f"{what} is not JSON: it is no {error.encoding} text at byte {error.start}") from None
+    except json.JSONDecodeError as error:
+        raise SchemaError(f"{what} is not JSON: {error.msg} at line {error.lineno}, column {error.colno}") from None
+
+
+def _write(value: object, what: str) -> str:
+    try:
+        return json.dumps(value, allow_nan=False, separators=(",", ":"), check_circular=False)
+    except RecursionError:
+        raise LimitExceeded(f"{what} is nested too deeply, or contains itself", pointer="") from None
+    except (TypeError, ValueError) as error:
+        raise SchemaError(f"{what} is not JSON: {error}") from None
+
+
+def _schema_text(schema: object, what: str) -> tuple[str, Any]:
+    """The text that stands for `schema`, and its parsed value where that is at hand already."""
+    if isinstance(schema, (str, bytes, bytearray)):
+        parsed = _parse(bytes(schema) if isinstance(schema, bytearray) else schema, what)
+        try:  # one text for all spellings; with a fraction or exponent somewhere the given text stays, it is exact
+            text = json.dumps(parsed, separators=(",", ":"), check_circular=False)
+        except TypeError:
+            text = schema if isinstance(schema, str) else bytes(schema).decode(json.detect_encoding(schema))
+        except RecursionError:
+            raise LimitExceeded(f"{what} is nested too deeply", pointer="") from None
+    else:
+        text, parsed = _write(schema, what), None
+    if text[:1] not in "{tf" and text.lstrip()[:1] not in "{tf":
+        raise SchemaError(f"{what} is neither an object nor a boolean: {text[:40]}", pointer="")
+    return text, parsed
+
+
+@dataclass(frozen=True, init=False)
+class JsonSchema:
+    """JSON documents that satisfy a JSON Schema.
+
+    Attributes:
+        text: the schema as JSON text; the caller's own objects are not kept.
+        whitespace: between JSON tokens: `"bounded"`, `"compact"` (none), `"any"`, or a regular expression (ECMA
+            dialect, whole match) over JSON's four whitespace characters.
+        property_order: `"schema"`: declared properties in the order of `properties`, then names that are only
+            `required`, then the rest; `"any"`: every order.
+        formats: `"assert"` holds known formats and warns of unknown ones, `"strict"` refuses unknown ones,
+            `"annotate"` ignores `format`.
+        draft: one of `DRAFT_NAMES`; `None` goes by `$schema`, and without it reads as 2020-12 with the idioms of
+            earlier drafts.
+        resources: pairs of URI and JSON text that references may name; nothing is ever fetched.
+        escapes: `"any"` string escape that JSON knows, or `"canonical"`: only those that are needed.
+
+    Raises `SchemaError` where the schema is not JSON, `GrammarError` for an unknown option value.
+    """
+
+    text: str
+    whitespace: str
+    property_order: PropertyOrder
+    formats: Formats
+    draft: str | None
+    resources: tuple[tuple[str, str], ...]
+    escapes: Escapes
+    _parsed: list[Any] = field(repr=False, compare=False)
+
+    def __init__(
+        self,
+        schema: Mapping[str, Any] | bool | str | bytes,
+        whitespace: str = "bounded",
+        property_order: PropertyOrder = "schema",
+        formats: Formats = "assert",
+        draft: str | None = None,
+        resources: Mapping[str, Any] | None = None,
+        escapes: Escapes = "any",
+    ) -> None:
+        if not isinstance(whitespace, str):
+            raise GrammarError(f"whitespace={whitespace!r} is not a string")
+        if whitespace not in get_args(Whitespace):
+            _check_whitespace(whitespace)
+        _one_of("property_order", property_order, get_args(PropertyOrder))
+        _one_of("formats", formats, get_args(Formats))
+        _one_of("escapes", escapes, get_args(Escapes))
+        if draft is not None:
+            _one_of("draft", draft, DRAFT_NAMES)
+        text, parsed = _schema_text(schema, "the schema")
+        # Past the frozen dataclass's own guard; nothing else ever writes.
+        put = object.__setattr__
+        put(self, "text", text)
+        put(self, "whitespace", whitespace)
+        put(self, "property_order", property_order)
+        put(self, "formats", formats)
+        put(self, "draft", draft)
+        put(self, "resources", _resource_texts(resources) if resources else ())
+        put(self, "escapes", escapes)
+        put(self, "_parsed", [] if parsed is None else [parsed])
+
+    @property
+    def document(self) -> Any:
+        """The parsed schema, made at first use and shared: not to be changed.  Fractions are `Decimal`."""
+        if not self._parsed:
+            self._parsed.append(_parse(self.text, "the schema"))
+        return self._parsed[0]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (
+            JsonSchema,
+            (self.text, self.whitespace, self.property_order, self.formats, self.draft, dict(self.resources),
+             self.escapes),
+        )  # fmt: skip
+
+
+def _resource_texts(resources: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    pairs = []
+    for uri, schema in resources.items():
+        if not isinstance(uri, str):
+            raise GrammarError(f"resources= has a key that is no URI: {uri!r}")
+        pairs.append((uri, _schema_text(schema, f"the resource {uri!r}")[0]))
+    return tuple(pairs)
+
+
+def _check_whitespace(pattern: str) -> None:
+    from grammars.regex import parse
+    from grammars.regular import chars, is_subset, repeat
+
+    spaces = repeat(chars([(9, 10), (13, 13), (32, 32)]), 0, None)
+    if not is_subset(parse(pattern, dialect="ecma", mode="fullmatch"), spaces):
+        raise GrammarError(
+            f"whitespace={pattern!r} is none of 'bounded', 'compact', 'any', and as a regular expression it admits "
+            "more than space, tab, line feed and carriage return"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Regex:
+    """Texts that match a regular expression from end to end.
+
+    Attributes:
+        pattern: the expression.
+        dialect: `"python"` (the `re` module's) or `"ecma"` (ECMA-262 with the `u` flag, as JSON Schema has it).
+        flags: `re.IGNORECASE | re.MULTILINE | re.DOTALL | re.ASCII | re.VERBOSE` as the dialect has them.
+    """
+
+    pattern: str
+    dialect: Dialect = "python"
+    flags: int = 0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.pattern, str):
+            raise GrammarError(f"pattern={self.pattern!r} is not a string; of a compiled one give .pattern and .flags")
+        _one_of("dialect", self.dialect, get_args(Dialect))
+        if not isinstance(self.flags, int):
+            raise GrammarError(f"flags={self.flags!r} is not an integer")
+        object.__setattr__(self, "flags", int(self.flags))
+
+
+@dataclass(frozen=True, init=False)
+class Choice:
+    """One of a few texts, exactly as given; repeats are dropped."""
+
+    options: tuple[str, ...]
+
+    def __init__(self, options: Iterable[str]) -> None:
+        if isinstance(options, (str, bytes)):
+            raise GrammarError("Choice takes a list of strings, not one string")
+        unique = tuple(dict.fromkeys(options))
+        for option in unique:
+            if not isinstance(option, str):
+                raise GrammarError(f"Choice takes strings, not {option!r}")
+            try:
+                option.encode()
+            except UnicodeEncodeError:
+                raise GrammarError(f"{option!r} holds half a surrogate pair, which no text produces") from None
+        if not unique:
+            raise EmptyLanguage("Choice needs at least one string")
+        object.__setattr__(self, "options", unique)
