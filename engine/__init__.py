@@ -12,15 +12,29 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from engine.caches.plan import kv_cache_bytes, required_blocks
     from engine.config import ModelConfig
-    from engine.generation import generate
+    from engine.constraint import SpeculativeConstraint, TokenConstraint
+    from engine.generation import Output, Token, TokenStream, generate
     from engine.loading import fetch_default_model, load_model, load_text
+    from engine.metrics import Metrics
     from engine.model import Model
+    from engine.sampling import EmptyRow, Fallback, InvalidLogits, Sampling, SamplingError
     from engine.text import Text
 
 __all__ = [
+    "EmptyRow",
+    "Fallback",
+    "InvalidLogits",
+    "Metrics",
     "Model",
     "ModelConfig",
+    "Output",
+    "Sampling",
+    "SamplingError",
+    "SpeculativeConstraint",
     "Text",
+    "Token",
+    "TokenConstraint",
+    "TokenStream",
     "fetch_default_model",
     "generate",
     "kv_cache_bytes",
@@ -30,9 +44,20 @@ __all__ = [
 ]
 
 _HOMES = {
+    "EmptyRow": "engine.sampling",
+    "Fallback": "engine.sampling",
+    "InvalidLogits": "engine.sampling",
+    "Metrics": "engine.metrics",
     "Model": "engine.model",
     "ModelConfig": "engine.config",
+    "Output": "engine.generation",
+    "Sampling": "engine.sampling",
+    "SamplingError": "engine.sampling",
+    "SpeculativeConstraint": "engine.constraint",
     "Text": "engine.text",
+    "Token": "engine.generation",
+    "TokenConstraint": "engine.constraint",
+    "TokenStream": "engine.generation",
     "fetch_default_model": "engine.loading",
     "generate": "engine.generation",
     "kv_cache_bytes": "engine.caches.plan",

@@ -11,6 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+HEAD = 1024
+"""Places of a sorted row that are looked at first."""
+
 
 def add_bias(logits: Tensor, rows: Tensor, tokens: Tensor, biases: Tensor) -> Tensor:
     """Add `biases[i]` to `logits[rows[i], tokens[i]]`; the pairs are distinct."""
@@ -44,23 +47,19 @@ def scale(logits: Tensor, temperature: Tensor) -> Tensor:
 
 def top_k(logits: Tensor, k: Tensor) -> Tensor:
     """Keep the k most likely tokens, ties going to the lowest id; k <= 0 or k >= vocab keeps all."""
-    count = torch.where(k <= 0, logits.shape[-1], k).clamp(max=logits.shape[-1])
-    return keep_best(logits, _descending(logits), count)
+    return keep_best(logits, _descending(logits), _top_k_count(k, logits.shape[-1]))
 
 
 def top_p(logits: Tensor, p: Tensor) -> Tensor:
     """Keep the fewest most likely tokens whose mass reaches p, ties going to the lowest id; p = 1 keeps all."""
-    values = _descending(logits)
-    return keep_best(logits, values, _nucleus(values, p))
+    return top_k_top_p(logits, torch.zeros_like(p, dtype=torch.int64), p)
 
 
 def top_k_top_p(logits: Tensor, k: Tensor, p: Tensor) -> Tensor:
     """`top_p(top_k(logits, k), p)` with one sort: what top-k leaves is the head of the sorted row."""
     values = _descending(logits)
-    count = torch.where(k <= 0, logits.shape[-1], k).clamp(max=logits.shape[-1])
-    places = torch.arange(logits.shape[-1], device=logits.device)
-    head = values.masked_fill(places >= count.unsqueeze(-1), -torch.inf)
-    return keep_best(logits, values, torch.minimum(count, _nucleus(head, p)))
+    most = _top_k_count(k, logits.shape[-1])
+    return keep_best(logits, values, torch.minimum(most, _nucleus(values, most, p)))
 
 
 def min_p(logits: Tensor, p: Tensor) -> Tensor:
@@ -70,16 +69,19 @@ def min_p(logits: Tensor, p: Tensor) -> Tensor:
 
 
 def typical_p(logits: Tensor, p: Tensor) -> Tensor:
-    """Keep the tokens whose information is closest to the entropy until their mass reaches p; p = 1 keeps all."""
+    """Keep the tokens whose information is closest to the entropy until their mass reaches p; p = 1 keeps all.
+
+    Tokens that are equally close are kept or dropped together.
+    """
     log_probs = logits.log_softmax(-1)
     probs = log_probs.exp()
     entropy = -(probs * log_probs.clamp(min=torch.finfo(logits.dtype).min)).sum(-1, keepdim=True)
     distance = (log_probs + entropy).abs()
-    order = torch.sort(distance, stable=True).indices
-    mass_before = _mass_before(probs.gather(-1, order))
-    keep_sorted = (mass_before < p.unsqueeze(-1)) | (p >= 1.0).unsqueeze(-1)
-    keep = torch.zeros_like(keep_sorted).scatter(-1, order, keep_sorted)
-    return logits.masked_fill(~keep, -torch.inf)
+    order = _ascending_order(distance)
+    reached = probs.gather(-1, order).cumsum(-1, dtype=torch.float64)
+    last = _count_to(reached, p * reached[:, -1]) - 1
+    farthest = distance.gather(-1, order.gather(-1, last.unsqueeze(-1)))
+    return logits.masked_fill((distance > farthest) & (p < 1.0).unsqueeze(-1), -torch.inf)
 
 
 def keep_best(logits: Tensor, values: Tensor, count: Tensor) -> Tensor:
@@ -91,15 +93,13 @@ def keep_best(logits: Tensor, values: Tensor, count: Tensor) -> Tensor:
         count: int64 [batch].
     """
     lowest = values.gather(-1, (count - 1).unsqueeze(-1))
-    above = logits > lowest
+    below = logits < lowest
+    kept = logits.shape[-1] - below.count_nonzero(-1)
+    if logits.device.type == "cpu" and bool((kept == count).all()):
+        return logits.masked_fill(below, -torch.inf)
     tied = logits == lowest
-    room = count - above.sum(-1)
-    on_host = logits.device.type == "cpu"
-    if on_host and bool((tied.sum(-1) == room).all()):
-        keep = above | tied
-    else:
-        keep = above | (tied & (tied.cumsum(-1) <= room.unsqueeze(-1)))
-    return logits.masked_fill(~keep, -torch.inf)
+    room = count - (kept - tied.count_nonzero(-1))
+    return logits.masked_fill(below | (tied & (tied.cumsum(-1) > room.unsqueeze(-1))), -torch.inf)
 
 
 def argmax(logits: Tensor) -> Tensor:
@@ -132,14 +132,39 @@ def _descending(logits: Tensor) -> Tensor:
     return logits.sort(-1, descending=True).values
 
 
-def _nucleus(values: Tensor, p: Tensor) -> Tensor:
-    """How many of the descending `values` it takes for their mass to reach p; all of them where p = 1."""
-    mass_before = _mass_before(values.softmax(-1))
-    count = (mass_before < p.unsqueeze(-1)).sum(-1).clamp(min=1)
-    return torch.where(p >= 1.0, values.shape[-1], count)
+def _ascending_order(values: Tensor) -> Tensor:
+    if values.device.type == "cpu":
+        return torch.from_numpy(np.argsort(values.numpy(), axis=-1))
+    return values.argsort(-1)
 
 
-def _mass_before(probs: Tensor) -> Tensor:
-    """Mass of the entries before each one, as a share of the row's mass, float64 [batch, vocab]."""
-    cumulative = probs.cumsum(-1, dtype=torch.float64)
-    return (cumulative - probs) / cumulative[:, -1:]
+def _top_k_count(k: Tensor, vocab_size: int) -> Tensor:
+    return torch.where(k <= 0, vocab_size, k).clamp(max=vocab_size)
+
+
+def _nucleus(values: Tensor, most: Tensor, p: Tensor) -> Tensor:
+    """How many of the first `most` of the descending `values` it takes for p of their mass, int64 [batch]."""
+    vocab_size = values.shape[1]
+    closed = p >= 1.0
+    needs = torch.where(closed, 1, most)
+    if values.device.type != "cpu":
+        reached = _mass(values, needs)
+        return torch.where(closed, most, _count_to(reached, p * reached[:, -1]))
+    # On the host the head of the row is almost always enough, and all of it would cost more than the sort.
+    head = _mass(values[:, :HEAD], needs)
+    total = head[:, -1] if int(needs.max()) <= HEAD else _mass(values, needs)[:, -1]
+    if vocab_size > HEAD and bool((head[:, -1] < p * total).any()):
+        head = _mass(values, needs)
+    return torch.where(closed, most, _count_to(head, p * total))
+
+
+def _mass(values: Tensor, most: Tensor) -> Tensor:
+    """Running sum of exp(values - first value) over the first `most` places, float64 of the shape of `values`."""
+    places = torch.arange(values.shape[1], device=values.device)
+    weights = (values - values[:, :1]).exp().masked_fill(places >= most.unsqueeze(-1), 0.0)
+    return weights.cumsum(-1, dtype=torch.float64)
+
+
+def _count_to(reached: Tensor, mass: Tensor) -> Tensor:
+    """How many entries it takes for the running sum `reached` [batch, n] to be at least `mass` [batch]; 1 or more."""
+    return ((reached < mass.unsqueeze(-1)).sum(-1) + 1).clamp(max=reached.shape[-1])
