@@ -7,9 +7,12 @@ needs masks never loads torch.
 from __future__ import annotations
 
 import importlib
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from constrained.compile import Constraint, compile
     from constrained.errors import (
         BudgetError,
         EmptyLanguage,
@@ -18,48 +21,98 @@ if TYPE_CHECKING:
         LarkError,
         LimitExceeded,
         RegexError,
+        ResultError,
         SchemaError,
         TokenRejected,
         UnsupportedFeature,
     )
+    from constrained.limits import Limits
+    from constrained.llm import LLM, generate_json
+    from constrained.matcher import Matcher, fill_masks
+    from constrained.results import Generation, Metrics, StreamEvent
+    from constrained.streaming import TextStream
+    from constrained.tools import Tool, ToolCall
+    from constrained.vocabulary import Vocabulary
+    from engine.sampling import Sampling
+    from grammars import Choice, JsonSchema, Regex
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    "BudgetError": "constrained.errors",
-    "EmptyLanguage": "constrained.errors",
-    "EmptyRow": "constrained.errors",
-    "GrammarError": "constrained.errors",
-    "LarkError": "constrained.errors",
-    "LimitExceeded": "constrained.errors",
-    "RegexError": "constrained.errors",
-    "SchemaError": "constrained.errors",
-    "TokenRejected": "constrained.errors",
-    "UnsupportedFeature": "constrained.errors",
-}
-
 __all__ = [
+    "LLM",
     "BudgetError",
+    "Choice",
+    "Constraint",
     "EmptyLanguage",
     "EmptyRow",
+    "Generation",
     "GrammarError",
+    "JsonSchema",
     "LarkError",
     "LimitExceeded",
+    "Limits",
+    "Matcher",
+    "Metrics",
+    "Regex",
     "RegexError",
+    "ResultError",
+    "Sampling",
     "SchemaError",
+    "StreamEvent",
+    "TextStream",
     "TokenRejected",
+    "Tool",
+    "ToolCall",
     "UnsupportedFeature",
+    "Vocabulary",
+    "compile",
+    "fill_masks",
+    "generate_json",
 ]
+
+_HOMES = {
+    "LLM": "constrained.llm",
+    "Choice": "grammars",
+    "Constraint": "constrained.compile",
+    "Generation": "constrained.results",
+    "JsonSchema": "grammars",
+    "Limits": "constrained.limits",
+    "Matcher": "constrained.matcher",
+    "Metrics": "constrained.results",
+    "Regex": "grammars",
+    "Sampling": "engine.sampling",
+    "StreamEvent": "constrained.results",
+    "TextStream": "constrained.streaming",
+    "Tool": "constrained.tools",
+    "ToolCall": "constrained.tools",
+    "Vocabulary": "constrained.vocabulary",
+    "fill_masks": "constrained.matcher",
+    "generate_json": "constrained.llm",
+}
 
 
 def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(home), name)
+    value = getattr(importlib.import_module(_HOMES.get(name, "constrained.errors")), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
+
+
+class _Package(ModuleType):
+    """This package: `constrained.compile` is the function, also once the module of the same name has been imported."""
+
+    @property
+    def compile(self) -> Any:
+        return importlib.import_module("constrained.compile").compile
+
+    @compile.setter
+    def compile(self, module: ModuleType) -> None:
+        """The import system puts each submodule here; this one stays reachable by `import_module` alone."""
+
+
+sys.modules[__name__].__class__ = _Package

@@ -225,7 +225,7 @@ def _read_docstring(text: str) -> tuple[str, dict[str, str]]:
         r"^(?:Args|Arguments|Parameters):?\s*\n(?:-+\n)?((?:[ \t]*\S.*(?:\n|\Z)|[ \t]*\n(?=[ \t]))+)", text, re.M
     )
     if section is not None:
-        for match in re.finditer(r"^\s*\*{0,2}(\w+)\s*(?:\([^)]*\))?:[ \t]*(\S.*(?:\n\s{6,}\S.*)*)", section[1], re.M):
+        for match in re.finditer(r"^\s*\*{0,2}(\w+)(?: ?\([^)]*\))?:[ \t]*(\S.*(?:\n\s{6,}\S.*)*)", section[1], re.M):
             meanings.setdefault(match[1], " ".join(match[2].split()))
         for match in re.finditer(r"^(\w+) : .*\n((?:\s{2,}\S.*\n?)+)", section[1], re.M):
             meanings.setdefault(match[1], " ".join(match[2].split()))

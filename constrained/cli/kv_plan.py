@@ -3,21 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import re
 
 from constrained.cli.errors import OK, UsageError
+from constrained.options import format_size, parse_size
 
-_UNITS = {
-    "": 1,
-    "K": 1000,
-    "M": 1000**2,
-    "G": 1000**3,
-    "T": 1000**4,
-    "Ki": 2**10,
-    "Mi": 2**20,
-    "Gi": 2**30,
-    "Ti": 2**40,
-}
 _DTYPES = {"float32": 4, "bfloat16": 2, "float16": 2, "int8": 1}
 
 
@@ -44,7 +33,12 @@ def run(options: argparse.Namespace) -> int:
 
     from engine.caches import kv_cache_bytes, required_blocks
 
-    memory = parse_size(options.memory) if options.memory else None
+    memory = None
+    if options.memory is not None:
+        try:
+            memory = parse_size(options.memory)
+        except ValueError as error:
+            raise UsageError(f"--memory: {error}") from None
     kinds = {f"{options.dtype_bytes} bytes": options.dtype_bytes} if options.dtype_bytes else _DTYPES
     shape = (options.kv_heads, options.seq_len, options.head_dim)
     columns = ["dtype", "per token", "per sequence", f"batch of {options.batch}", "blocks per sequence"]
@@ -64,24 +58,3 @@ def run(options: argparse.Namespace) -> int:
         table.add_row(*cells)
     Console(soft_wrap=True).print(table)
     return OK
-
-
-def parse_size(text: str) -> int:
-    """Bytes of `2GiB`, `512MB`, `1048576`.
-
-    Raises:
-        UsageError: not a size.
-    """
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]i?|)B?\s*", text)
-    if match is None:
-        raise UsageError(f"{text!r} is not a size; write 2GiB, 512MB or a number of bytes")
-    return int(float(match[1]) * _UNITS[match[2]])
-
-
-def format_size(size: int) -> str:
-    """The size in the largest binary unit in which it is at least 1."""
-    for unit in ("TiB", "GiB", "MiB", "KiB"):
-        scale = _UNITS[unit[:-1]]
-        if size >= scale:
-            return f"{size / scale:.4g} {unit}"
-    return f"{size} B"

@@ -1,0 +1,284 @@
+"""The front door: a model with its tokenizer, and the calls that generate under a constraint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from threading import Lock
+from typing import Any, TypeVar, overload
+
+from constrained.compile import Constraint, compile
+from constrained.options import EngineOptions, format_size
+from constrained.prompts import Prompt, as_messages, with_schema, with_tools
+from constrained.results import Generation
+from constrained.schema_input import read_schema
+from constrained.streaming import BytesDecoding, Decoding, TextStream
+from constrained.tools import ToolCall, calls_grammar, chosen_tools, read_call, read_tools
+from constrained.vocabulary import Vocabulary
+from engine.caches import kv_cache_bytes
+from engine.errors import ContextError, TextError
+from engine.generation import CancelToken, generate
+from engine.loading import load_model
+from engine.loading.default_model import Progress
+from engine.model import Model
+from engine.sampling import Sampling
+from engine.text import Text
+from grammars import Choice, Regex
+
+T = TypeVar("T")
+
+
+class LLM:
+    """A model on a device, with its tokenizer; loaded when it is made.
+
+    Args:
+        model: a `.gguf` file, a folder of safetensors, a hub id (`owner/name`), an `engine.Model`, or `None` for the
+            default model, which is fetched once (98 MB) and kept in the user's cache folder.
+        device: `"auto"` (CUDA where there is one), `"cpu"`, `"cuda"`, `"cuda:1"`.
+        dtype: `"auto"` (bfloat16 where the hardware multiplies it), `"float32"`, `"bfloat16"`, `"float16"`.
+        cache, proposer, lookahead, kv_memory, max_sequences: see `constrained.options.EngineOptions`; the first three
+            may be given per call too.
+        progress: called with bytes done and bytes expected while a model is fetched.
+
+    Raises:
+        engine.errors.ModelError: the model cannot be found, fetched, read or run; one line with the remedy.
+        UnsupportedFeature, ValueError: an option that is not available, or not accepted.
+
+    A prompt is a text, which becomes one user message, or a list of `{"role": ..., "content": ...}` messages; either
+    goes through the model's chat template where it has one.  Without `sampling=`, decoding is greedy.
+    """
+
+    def __init__(
+        self,
+        model: str | Path | Model | None = None,
+        *,
+        device: str = "auto",
+        dtype: str = "auto",
+        cache: str = "auto",
+        proposer: str = "auto",
+        lookahead: str | int = "adaptive",
+        kv_memory: int | str | None = None,
+        max_sequences: int = 64,
+        progress: Progress | None = None,
+    ) -> None:
+        self.options = EngineOptions(cache, proposer, lookahead, kv_memory, max_sequences)
+        if isinstance(model, Model):
+            if device != "auto" or dtype != "auto":
+                raise ValueError("the model is loaded already, so device and dtype are settled; leave them out")
+            self.model = model
+        else:
+            self.model = load_model(model, device, dtype, progress=progress)
+
+    @property
+    def text(self) -> Text:
+        """The tokenizer and chat template.
+
+        Raises:
+            TextError: the model came without.
+        """
+        if self.model.text is None:
+            raise TextError("the model came without a tokenizer; put its tokenizer.json beside the weights")
+        return self.model.text
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        """The bytes of the model's tokens, as long as its logits."""
+        config = self.model.config
+        ends = self.text.eos_token_ids or config.eos_token_ids
+        return Vocabulary.from_huggingface(self.text.tokenizer, logits_size=config.vocab_size, eos_token_ids=ends)
+
+    @overload
+    def generate_json(self, prompt: Prompt, schema: type[T], **options: Any) -> T: ...
+    @overload
+    def generate_json(self, prompt: Prompt, schema: Any, **options: Any) -> Any: ...
+    def generate_json(self, prompt: Prompt, schema: Any, **options: Any) -> Any:
+        """One JSON value that fits `schema`, checked.
+
+        Args:
+            schema: a Pydantic model or any type that a `TypeAdapter` takes: an instance comes back; or a JSON Schema as
+                dict, bool, JSON string or `JsonSchema`: plain Python values come back.
+            options: those of `generate`: `max_tokens`, `sampling`, `cache`, `proposer`, `lookahead`.
+
+        Raises:
+            GrammarError: a schema that is malformed, not supported, or that nothing satisfies.
+            BudgetError: no instance fits into `max_tokens` tokens; raised before the first one.
+            ResultError: the type's own validators refuse what its schema allows.
+            ContextError, SamplingError, EmptyRow: as in `generate`.
+        """
+        return self._json_stream(prompt, schema, options).result().parsed
+
+    def stream_json(self, prompt: Prompt, schema: Any, **options: Any) -> TextStream:
+        """The same as it is generated; `.result().parsed` is the value."""
+        return self._json_stream(prompt, schema, options)
+
+    def generate(
+        self,
+        prompt: Prompt,
+        constraint: Any = None,
+        *,
+        max_tokens: int = 256,
+        sampling: Sampling | None = None,
+        chat: bool = True,
+        cancel: CancelToken | None = None,
+        cache: str | None = None,
+        proposer: str | None = None,
+        lookahead: str | int | None = None,
+    ) -> Generation:
+        """Text after a prompt, under a constraint where one is given.
+
+        Args:
+            constraint: `JsonSchema`, `Regex`, `Choice`, a compiled `Constraint`, or whatever `generate_json` takes as
+                `schema`; `None` leaves the text free.
+            max_tokens: most tokens of the output.  A constrained text is whole within them.
+            sampling: how tokens are drawn; `None` is greedy.
+            chat: false takes a text prompt as it is, without the chat template.
+            cancel: looked at before each token (a `threading.Event`, say); once set, the text ends as `"cancelled"`.
+            cache, proposer, lookahead: instead of the model's; see `EngineOptions`.
+
+        Raises:
+            GrammarError, BudgetError: as in `generate_json`.
+            ContextError: prompt and `max_tokens` do not fit into the context.
+            SamplingError: a token id outside the vocabulary.
+            EmptyRow, InvalidLogits: no token can be drawn; see `Sampling.on_empty`.
+        """
+        return self.stream(
+            prompt, constraint, max_tokens=max_tokens, sampling=sampling, chat=chat, cancel=cancel,
+            cache=cache, proposer=proposer, lookahead=lookahead,
+        ).result()  # fmt: skip
+
+    def stream(
+        self,
+        prompt: Prompt,
+        constraint: Any = None,
+        *,
+        max_tokens: int = 256,
+        sampling: Sampling | None = None,
+        chat: bool = True,
+        cancel: CancelToken | None = None,
+        cache: str | None = None,
+        proposer: str | None = None,
+        lookahead: str | int | None = None,
+    ) -> TextStream:
+        """The events of `generate`, token by token; everything that can be refused is refused before the first."""
+        if not isinstance(max_tokens, int) or isinstance(max_tokens, bool) or max_tokens < 1:
+            raise ValueError(f"max_tokens={max_tokens!r} is not accepted; pass an integer of at least 1")
+        given = {"cache": cache, "proposer": proposer, "lookahead": lookahead}
+        options = replace(self.options, **{name: value for name, value in given.items() if value is not None})
+        compiled, parse = self._read_constraint(constraint)
+        ids = self._encode(prompt, chat)
+        self._check_memory(options, len(ids) + max_tokens)
+        matcher = None if compiled is None else compiled.matcher(max_tokens=max_tokens)
+        decoding: Decoding = self.text.detokenizer() if matcher is None else BytesDecoding(self.vocabulary.token_bytes)
+        tokens = generate(
+            self.model,
+            ids,
+            sampling=sampling,
+            constraint=matcher,
+            max_new_tokens=max_tokens,
+            eos_token_ids=self.text.eos_token_ids or None,
+            cache=options.cache,
+            cancel=cancel,
+        )
+        return TextStream(tokens, decoding, parse)
+
+    def generate_batch(self, prompts: Sequence[Prompt], constraint: Any = None, **options: Any) -> list[Generation]:
+        """One generation for each prompt, in their order.
+
+        The sequences are decoded one after the other for now; what comes out does not depend on that.
+
+        Args:
+            constraint: one for all, or a list with one for each prompt.
+            options: those of `generate`.  With a seed, each prompt gets the text that it would get alone.
+        """
+        if isinstance(prompts, str):
+            raise TypeError("prompts is one text; pass a list of prompts")
+        constraints = list(constraint) if isinstance(constraint, list | tuple) else [constraint] * len(prompts)
+        if len(constraints) != len(prompts):
+            raise ValueError(f"{len(prompts)} prompts and {len(constraints)} constraints; pass one, or one for each")
+        for one in constraints:  # a bad one is found before the first is decoded; compiled ones are kept
+            self._read_constraint(one)
+        return [self.generate(prompt, one, **options) for prompt, one in zip(prompts, constraints, strict=True)]
+
+    def call_tool(
+        self, messages: Prompt, tools: Sequence[Any], tool_choice: Any = "required", **options: Any
+    ) -> ToolCall:
+        """One call to one of `tools`, its arguments checked.
+
+        Args:
+            tools: Python functions (signature and docstring say what they take), or dicts with `name`, `description`
+                and `parameters`, alone or in `{"type": "function", "function": ...}`.
+            tool_choice: `"required"`: any of them; `{"name": ...}`: that one.
+            options: those of `generate`.
+
+        Raises:
+            SchemaError: a tool that cannot be read, or a choice that names none.
+            UnsupportedFeature: `tool_choice="auto"`, or a parameter schema that is not supported yet.
+            Otherwise as `generate_json`.
+        """
+        chosen = chosen_tools(read_tools(tools), tool_choice)
+        generation = self.generate(with_tools(messages, chosen), calls_grammar(chosen), **options)
+        return read_call(chosen, generation.text, generation)
+
+    def _json_stream(self, prompt: Prompt, schema: Any, options: dict[str, Any]) -> TextStream:
+        source = read_schema(schema)
+        return self.stream(with_schema(prompt, source.grammar.document), schema, **options)
+
+    def _read_constraint(self, constraint: Any) -> tuple[Constraint | None, Callable[[str], Any] | None]:
+        """The compiled constraint, and how to read the finished text."""
+        if constraint is None:
+            return None, None
+        if isinstance(constraint, Constraint):
+            if constraint.vocabulary != self.vocabulary:
+                raise ValueError("the constraint was compiled for another vocabulary; compile it with llm.vocabulary")
+            return constraint, None
+        if isinstance(constraint, Regex | Choice):
+            return compile(constraint, self.vocabulary), None
+        source = read_schema(constraint)
+        return compile(source.grammar, self.vocabulary), source.parse
+
+    def _encode(self, prompt: Prompt, chat: bool) -> list[int]:
+        text = self.text
+        if isinstance(prompt, str) and not chat:
+            return text.encode(prompt)
+        messages = as_messages(prompt)
+        if "default" in text.chat_templates:
+            return text.encode_chat(messages)
+        # A base model has no template; it continues a text.
+        return text.encode("\n\n".join(str(message.get("content") or "") for message in messages) + "\n")
+
+    def _check_memory(self, options: EngineOptions, tokens: int) -> None:
+        limit = options.kv_bytes
+        if limit is None:
+            return
+        config = self.model.config
+        width = self.model.dtype.itemsize
+        needed = kv_cache_bytes(config.layers, 1, config.kv_heads, tokens, config.head_dim, width)
+        if needed > limit:
+            raise ContextError(
+                f"{tokens} tokens need {format_size(needed)} for keys and values, more than kv_memory="
+                f"{format_size(limit)}: raise it, lower max_tokens or shorten the prompt"
+            )
+
+
+_shared: dict[str | None, LLM] = {}
+_shared_lock = Lock()
+
+
+def shared_llm(model: str | Path | None = None) -> LLM:
+    """The model that module-level calls use; loaded at the first call, then kept."""
+    key = None if model is None else str(model)
+    with _shared_lock:
+        if key not in _shared:
+            _shared[key] = LLM(model)
+        return _shared[key]
+
+
+@overload
+def generate_json(prompt: Prompt, schema: type[T], *, model: str | Path | None = None, **options: Any) -> T: ...
+@overload
+def generate_json(prompt: Prompt, schema: Any, *, model: str | Path | None = None, **options: Any) -> Any: ...
+def generate_json(prompt: Prompt, schema: Any, *, model: str | Path | None = None, **options: Any) -> Any:
+    """One JSON value that fits `schema`, from the default model or the one named; see `LLM.generate_json`."""
+    return shared_llm(model).generate_json(prompt, schema, **options)

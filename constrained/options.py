@@ -1,0 +1,98 @@
+"""The engine options of `LLM`: each works or is refused by name; none is ignored."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from constrained.errors import UnsupportedFeature
+
+_PROPOSERS = ("auto", "none")
+_LATER_PROPOSERS = ("draft", "ngram", "suffix", "early_exit", "universal", "forced")
+_CACHES = ("auto", "dynamic", "static")
+_LATER_CACHES = ("paged", "offloaded", "quantized", "latent")
+_UNITS = {
+    "": 1,
+    "K": 1000,
+    "M": 1000**2,
+    "G": 1000**3,
+    "T": 1000**4,
+    "Ki": 2**10,
+    "Mi": 2**20,
+    "Gi": 2**30,
+    "Ti": 2**40,
+}
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    """How the engine decodes.
+
+    Attributes:
+        cache: the kind of key/value cache: `"auto"`, `"dynamic"` (grows) or `"static"` (allocated once).
+        proposer: `"auto"` or `"none"`: no speculative decoding.
+        lookahead: `"adaptive"`; without a proposer there is nothing to look ahead with.
+        kv_memory: most memory that keys and values may take, in bytes or as `"2GiB"`; `None` sets no limit.
+        max_sequences: most sequences that decode at the same time, at least 1.
+
+    Raises:
+        UnsupportedFeature: an option that is known and not available yet.
+        ValueError: anything else that is not accepted.
+    """
+
+    cache: str = "auto"
+    proposer: str = "auto"
+    lookahead: str | int = "adaptive"
+    kv_memory: int | str | None = None
+    max_sequences: int = 64
+
+    def __post_init__(self) -> None:
+        _check_name("cache", self.cache, _CACHES, _LATER_CACHES)
+        _check_name("proposer", self.proposer, _PROPOSERS, _LATER_PROPOSERS)
+        if self.lookahead != "adaptive":
+            if isinstance(self.lookahead, int) and not isinstance(self.lookahead, bool):
+                raise UnsupportedFeature(
+                    f"lookahead={self.lookahead}: there is no speculative decoding yet; leave it at 'adaptive'"
+                )
+            raise ValueError(f"lookahead={self.lookahead!r} is not accepted; pass 'adaptive'")
+        if self.kv_memory is not None:
+            object.__setattr__(self, "kv_memory", parse_size(self.kv_memory))
+        if not isinstance(self.max_sequences, int) or isinstance(self.max_sequences, bool) or self.max_sequences < 1:
+            raise ValueError(f"max_sequences={self.max_sequences!r} is not accepted; pass an integer of at least 1")
+
+    @property
+    def kv_bytes(self) -> int | None:
+        """`kv_memory` in bytes."""
+        assert not isinstance(self.kv_memory, str)
+        return self.kv_memory
+
+
+def _check_name(option: str, value: object, available: tuple[str, ...], later: tuple[str, ...]) -> None:
+    if value in available:
+        return
+    accepted = ", ".join(map(repr, available))
+    if value in later:
+        raise UnsupportedFeature(f"{option}={value!r} is not available yet; pass {accepted}")
+    raise ValueError(f"{option}={value!r} is not accepted; pass {accepted}")
+
+
+def parse_size(size: int | str) -> int:
+    """Bytes of `2GiB`, `512MB` or a number of bytes.
+
+    Raises:
+        ValueError: not a size.
+    """
+    if isinstance(size, int) and not isinstance(size, bool) and size > 0:
+        return size
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]i?|)B?\s*", size) if isinstance(size, str) else None
+    if match is None or float(match[1]) == 0:
+        raise ValueError(f"{size!r} is not a size; write '2GiB', '512MB' or a number of bytes")
+    return int(float(match[1]) * _UNITS[match[2]])
+
+
+def format_size(size: int) -> str:
+    """The size in the largest binary unit in which it is at least 1."""
+    for unit in ("Ti", "Gi", "Mi", "Ki"):
+        if size >= _UNITS[unit]:
+            return f"{size / _UNITS[unit]:.4g} {unit}B"
+    return f"{size} B"

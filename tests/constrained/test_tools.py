@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+import json
+from typing import Any, Literal
+
+import pytest
+from pydantic import BaseModel
+
+from constrained.errors import ResultError, SchemaError, UnsupportedFeature
+from constrained.tools import calls_grammar, chosen_tools, read_call, read_tools
+from constrained.validation import JsonCheck
+
+
+class Guest(BaseModel):
+    name: str
+
+
+def book(city: str, nights: int = 2, *, guest: Guest, board: Literal["none", "half"] = "none") -> str:
+    """Books a room
+    in a hotel.
+
+    Args:
+        city: where the hotel
+            stands
+        nights (int): how long
+        guest: who stays
+
+    Returns:
+        A code.
+    """
+    return f"{guest.name}@{city}:{nights}:{board}"
+
+
+def sphinx(first: int, second: int) -> int:
+    """Adds.
+
+    :param first: one number
+    :param int second: another
+    :returns: the sum
+    """
+    return first + second
+
+
+def numpy_style(first: int) -> int:
+    """Squares.
+
+    Parameters
+    ----------
+    first : int
+        the number
+        to square
+    """
+    return first * first
+
+
+WEATHER = {
+    "type": "function",
+    "function": {
+        "name": "weather",
+        "description": "The weather.",
+        "parameters": {
+            "type": "object",
+            "properties": {"at": {"$ref": "#/$defs/place"}},
+            "required": ["at"],
+            "$defs": {"place": {"type": "string", "minLength": 2}},
+        },
+    },
+}
+
+
+def test_a_function_is_read_from_its_signature_and_docstring() -> None:
+    [tool] = read_tools([book])
+    assert (tool.name, tool.description) == ("book", "Books a room in a hotel.")
+    properties = tool.parameters["properties"]
+    assert list(properties) == ["city", "nights", "guest", "board"]
+    assert properties["city"]["description"] == "where the hotel stands"
+    assert properties["nights"]["description"] == "how long"
+    assert properties["board"]["enum"] == ["none", "half"]
+    assert tool.parameters["required"] == ["city", "guest"]
+    assert tool.parameters["additionalProperties"] is False
+
+
+@pytest.mark.parametrize(
+    ("function", "meanings"),
+    [(sphinx, {"first": "one number", "second": "another"}), (numpy_style, {"first": "the number to square"})],
+)
+def test_other_docstring_styles_are_read_too(function: Any, meanings: dict[str, str]) -> None:
+    [tool] = read_tools([function])
+    assert {name: part["description"] for name, part in tool.parameters["properties"].items()} == meanings
+    assert tool.description in ("Adds.", "Squares.")
+
+
+def test_arguments_come_back_as_the_annotated_types_and_the_call_runs() -> None:
+    tools = read_tools([book, WEATHER])
+    call = read_call(tools, '{"name": "book", "arguments": {"city": "Basel", "guest": {"name": "Ada"}}}')
+    assert call.arguments == {"city": "Basel", "guest": Guest(name="Ada")}
+    assert call.run() == "Ada@Basel:2:none"
+
+
+def test_the_arguments_stay_readable_as_they_were_written() -> None:
+    text = '{"name": "weather" , "arguments" : {"at": "B\\u00e2le", "n": 1.50} }'
+    call = read_call(read_tools([WEATHER]), text)
+    assert call.arguments_json == '{"at": "B\\u00e2le", "n": 1.50}'
+    assert call.arguments == {"at": "Bâle", "n": 1.5}
+
+
+def test_a_tool_given_as_a_schema_cannot_be_run() -> None:
+    call = read_call(read_tools([WEATHER]), '{"name": "weather", "arguments": {"at": "Bern"}}')
+    with pytest.raises(TypeError, match="only tools given as functions"):
+        call.run()
+
+
+@pytest.mark.parametrize("key", ["parameters", "input_schema", "inputSchema"])
+def test_the_usual_dict_forms_are_read(key: str) -> None:
+    [tool] = read_tools([{"name": "t", key: {"properties": {"a": {"type": "integer"}}}}])
+    assert tool.parameters == {"properties": {"a": {"type": "integer"}}, "type": "object"}
+    assert tool.parse('{"a": 1}') == {"a": 1}
+    with pytest.raises(ResultError):
+        tool.parse("3")
+
+
+def test_a_tool_without_parameters_takes_no_arguments() -> None:
+    [tool] = read_tools([{"name": "now"}])
+    assert tool.parse("{}") == {}
+    with pytest.raises(ResultError):
+        tool.parse('{"a": 1}')
+
+
+def test_the_grammar_of_calls_keeps_each_tools_own_references() -> None:
+    tools = read_tools([WEATHER, book])
+    check = JsonCheck(calls_grammar(tools))
+    check.parse(json.dumps({"name": "weather", "arguments": {"at": "Bern"}}))
+    check.parse(json.dumps({"name": "book", "arguments": {"city": "Bern", "guest": {"name": "A"}}}))
+    for bad in (
+        {"name": "weather", "arguments": {"at": "B"}},
+        {"name": "book", "arguments": {"at": "Bern"}},
+        {"name": "other", "arguments": {}},
+        {"name": "weather"},
+        {"name": "weather", "arguments": {"at": "Bern"}, "more": 1},
+    ):
+        with pytest.raises(ResultError):
+            check.parse(json.dumps(bad))
+
+
+def test_a_choice_names_one_tool_or_leaves_all() -> None:
+    tools = read_tools([WEATHER, book])
+    assert chosen_tools(tools, "required") == tools
+    assert chosen_tools(tools, {"name": "book"}) == [tools[1]]
+    assert chosen_tools(tools, {"type": "function", "function": {"name": "weather"}}) == [tools[0]]
+    with pytest.raises(SchemaError, match="names 'x'; the tools are weather, book"):
+        chosen_tools(tools, {"name": "x"})
+    with pytest.raises(UnsupportedFeature, match="required"):
+        chosen_tools(tools, "auto")
+    with pytest.raises(TypeError, match="pass"):
+        chosen_tools(tools, 3)
+
+
+def _variadic(*words: str) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("tools", "message"),
+    [
+        ([], "empty"),
+        ([{"description": "no name"}], "needs a name"),
+        ([WEATHER, WEATHER], "two tools are named 'weather'"),
+        ([{"name": "a b"}], "letters, digits"),
+        ([{"name": "a", "parameters": {"type": "string"}}], "arguments are an object"),
+        ([{"name": "a", "parameters": 3}], "JSON Schema object"),
+        ([_variadic], "named parameters only"),
+    ],
+)
+def test_a_tool_that_cannot_be_read_is_named(tools: list[Any], message: str) -> None:
+    with pytest.raises(SchemaError, match=message):
+        read_tools(tools)
+
+
+def test_what_is_neither_function_nor_dict_is_refused() -> None:
+    with pytest.raises(TypeError, match="a function or a dict"):
+        read_tools([3])
