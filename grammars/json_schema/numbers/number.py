@@ -1,0 +1,106 @@
+"""Languages of the texts of numbers that satisfy JSON Schema's assertions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from functools import lru_cache
+
+from grammars.json_schema.numbers.magnitude import magnitude_rx
+from grammars.json_schema.numbers.spans import Bound, Grid, span_of
+from grammars.json_schema.numbers.texts import MEASURED, NUMBER, POSITIVE, UNSIGNED, ZERO_UNSIGNED
+from grammars.regular import NONE, Rx, concat, difference, literal, union
+
+_End = tuple[Decimal, bool]
+
+_MINUS = literal("-")
+
+
+def number_rx(
+    *,
+    integer: bool = False,
+    minimum: Decimal | None = None,
+    exclusive_minimum: Decimal | None = None,
+    maximum: Decimal | None = None,
+    exclusive_maximum: Decimal | None = None,
+    multiple_of: Decimal | Sequence[Decimal] | None = None,
+    draft4_integers: bool = False,
+) -> Rx:
+    """All number texts whose exact value meets the bounds, of the sub-language that the package describes.
+
+    Args:
+        integer: integers by value (`1.0` and `1e2` are, JSON Schema draft 6 and later).
+        minimum, exclusive_minimum, maximum, exclusive_maximum: finite bounds; all of them hold together.
+        multiple_of: positive; the number is a multiple of each.
+        draft4_integers: with `integer`, only texts without fraction and exponent (draft 4, section 3.5).
+
+    Raises:
+        LimitExceeded: `keyword` is `multipleOf`; where multiples have more than 10,000 remainders to tell apart.
+        ValueError: for a bound that is not finite, or a multiple that is not positive.
+    """
+    if multiple_of is None:
+        multiples: tuple[Decimal, ...] = ()
+    else:
+        multiples = (multiple_of,) if isinstance(multiple_of, Decimal) else tuple(multiple_of)
+    for bound in (minimum, exclusive_minimum, maximum, exclusive_maximum):
+        if bound is not None and not bound.is_finite():
+            raise ValueError(f"a bound that is no number: {bound}")
+    for multiple in multiples:
+        if not multiple.is_finite() or multiple <= 0:
+            raise ValueError(f"a multiple that is not positive: {multiple}")
+    low = _tighter(minimum, exclusive_minimum, 1)
+    high = _tighter(maximum, exclusive_maximum, -1)
+    return _number_rx(low, high, multiples, integer, integer and draft4_integers)
+
+
+def equal_number_rx(value: Decimal) -> Rx:
+    """All texts of this value: zeros after the fraction, and normalised exponents."""
+    return _number_rx((value, True), (value, True), (), False, False)
+
+
+def other_number_rx(rx: Rx) -> Rx:
+    """The numbers that are not in `rx`, a language of this package or a union or an intersection of such.
+
+    Only texts on which all languages of the package are exact are in the result, so it holds no number twice: with
+    `12e1`, which is in no language of numbers up to 100, it says nothing about 120.
+    """
+    return difference(MEASURED, rx)
+
+
+def _tighter(closed: Decimal | None, exclusive: Decimal | None, side: int) -> _End | None:
+    if exclusive is not None and (closed is None or exclusive.compare(closed) * side >= 0):
+        return exclusive, False
+    return None if closed is None else (closed, True)
+
+
+@lru_cache(maxsize=4096)
+def _number_rx(low: _End | None, high: _End | None, multiples: tuple[Decimal, ...], integer: bool, bare: bool) -> Rx:
+    if low is None and high is None and not integer and not multiples:
+        return NUMBER
+    grid = Grid.of(multiples, integer)
+    zero = (low is None or low[0] < 0 or (low[0] == 0 and low[1])) and (
+        high is None or high[0] > 0 or (high[0] == 0 and high[1])
+    )
+    positive = _magnitudes(low, high, zero, grid, bare)
+    negative = _magnitudes(_mirrored(high), _mirrored(low), zero, grid, bare)
+    return union(positive, concat(_MINUS, negative))
+
+
+def _mirrored(end: _End | None) -> _End | None:
+    return None if end is None else (end[0].copy_negate(), end[1])
+
+
+def _magnitudes(low: _End | None, high: _End | None, zero: bool, grid: Grid | None, bare: bool) -> Rx:
+    """Texts without sign of the members of an interval that are zero (where it belongs) or positive."""
+    span = None
+    if high is None or high[0] > 0:
+        lower = Bound.of(*low) if low is not None and low[0] > 0 else None
+        upper = Bound.of(*high) if high is not None else None
+        if lower is None and upper is None and grid is None:
+            return UNSIGNED if zero else POSITIVE
+        span = span_of(lower, upper, zero, grid, bare)
+    if span is not None:
+        return magnitude_rx(span)
+    if not zero:
+        return NONE
+    return literal("0") if bare else ZERO_UNSIGNED

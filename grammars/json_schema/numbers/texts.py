@@ -1,0 +1,116 @@
+"""How JSON writes numbers, whatever their value (RFC 8259 section 6), and how exponents write integers.
+
+All languages are over ASCII.  An exponent here is what follows the letter `e`: an optional sign and digits, in which
+leading zeros are legal.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from grammars.regular import EPSILON, NONE, Rx, chars, concat, literal, repeat, union
+
+SCIENTIFIC_DIGITS = 20
+"""Fraction digits that a mantissa may have where integers or multiples are asked for; 16 print any binary64 exactly."""
+
+
+def digits(lowest: int, highest: int) -> Rx:
+    """One digit between `lowest` and `highest`, both included."""
+    return chars([(48 + lowest, 48 + highest)])
+
+
+def optional(rx: Rx) -> Rx:
+    """The words of `rx` and the empty word."""
+    return union(EPSILON, rx)
+
+
+ZERO_DIGIT = literal("0")
+DIGIT = digits(0, 9)
+DIGITS = repeat(DIGIT, 0, None)
+SOME_DIGITS = repeat(DIGIT, 1, None)
+NONZERO_DIGIT = digits(1, 9)
+SIGN = optional(literal("-"))
+EXPONENT_LETTER = chars([(69, 69), (101, 101)])
+ANY_EXPONENT = concat(optional(chars([(43, 43), (45, 45)])), SOME_DIGITS)
+
+_EXPONENT_PART = optional(concat(EXPONENT_LETTER, ANY_EXPONENT))
+_FRACTION_PART = optional(concat(literal("."), SOME_DIGITS))
+_ZERO_FRACTION = concat(literal("."), repeat(ZERO_DIGIT, 1, None))
+_PLAIN_UNSIGNED = concat(union(ZERO_DIGIT, concat(NONZERO_DIGIT, DIGITS)), _FRACTION_PART)
+
+ZERO_UNSIGNED = concat(ZERO_DIGIT, optional(_ZERO_FRACTION), _EXPONENT_PART)
+"""Zero in all its writings, without a sign."""
+
+POSITIVE = concat(
+    union(
+        concat(NONZERO_DIGIT, DIGITS, _FRACTION_PART),
+        concat(literal("0."), repeat(ZERO_DIGIT, 0, None), NONZERO_DIGIT, DIGITS),
+    ),
+    _EXPONENT_PART,
+)
+"""Everything above zero, with every exponent."""
+
+UNSIGNED = concat(_PLAIN_UNSIGNED, _EXPONENT_PART)
+
+NUMBER = concat(SIGN, UNSIGNED)
+"""Every number text of RFC 8259."""
+
+PLAIN_INTEGER_TAIL = DIGITS
+INTEGER_TAIL = concat(DIGITS, optional(_ZERO_FRACTION))
+NUMBER_TAIL = concat(DIGITS, _FRACTION_PART)
+
+_SHORT_MANTISSA = concat(NONZERO_DIGIT, optional(concat(literal("."), repeat(DIGIT, 1, SCIENTIFIC_DIGITS))))
+
+MEASURED = concat(SIGN, union(_PLAIN_UNSIGNED, ZERO_UNSIGNED, concat(_SHORT_MANTISSA, EXPONENT_LETTER, ANY_EXPONENT)))
+"""The texts on which every language of this package is exact, so that complements are taken within it."""
+
+
+@lru_cache(maxsize=4096)
+def exponent_rx(least: int | None, most: int | None) -> Rx:
+    """Exponents between `least` and `most`, both included; `None` is no bound.  Leading zeros and both zeros count."""
+    signs = []
+    if most is None or most >= 0:
+        upward = natural_rx(max(least or 0, 0), most)
+        signs.append(concat(optional(literal("+")), upward))
+    if least is None or least <= 0:
+        downward = natural_rx(max(-most, 0) if most is not None else 0, None if least is None else -least)
+        signs.append(concat(literal("-"), downward))
+    return union(*signs)
+
+
+@lru_cache(maxsize=4096)
+def natural_rx(least: int, most: int | None) -> Rx:
+    """Digit strings with any leading zeros whose value lies between `least` and `most`, both included."""
+    if most is not None and least > most:
+        return NONE
+    if most is None:
+        if least == 0:
+            return SOME_DIGITS
+        width = len(str(least))
+        longer = concat(NONZERO_DIGIT, repeat(DIGIT, width, None))
+        return concat(repeat(ZERO_DIGIT, 0, None), union(_between(str(least), "9" * width), longer))
+    low, high = str(least), str(most)
+    parts = []
+    for width in range(len(low), len(high) + 1):
+        first = low if width == len(low) else "1" + "0" * (width - 1)
+        last = high if width == len(high) else "9" * width
+        parts.append(_between(first, last))
+    return concat(repeat(ZERO_DIGIT, 0, None), union(*parts))
+
+
+@lru_cache(maxsize=4096)
+def _between(low: str, high: str) -> Rx:
+    """Digit strings of the width of `low` and `high`, which is the same, from one to the other."""
+    if not low:
+        return EPSILON
+    rest = len(low) - 1
+    if low == "0" * (rest + 1) and high == "9" * (rest + 1):
+        return repeat(DIGIT, rest + 1, rest + 1)
+    first, last = int(low[0]), int(high[0])
+    if first == last:
+        return concat(digits(first, first), _between(low[1:], high[1:]))
+    parts = [concat(digits(first, first), _between(low[1:], "9" * rest))]
+    if first + 1 < last:
+        parts.append(concat(digits(first + 1, last - 1), repeat(DIGIT, rest, rest)))
+    parts.append(concat(digits(last, last), _between("0" * rest, high[1:])))
+    return union(*parts)
