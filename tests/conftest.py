@@ -8,9 +8,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from constrained.cache_folder import cache_folder
 from constrained.vocabulary import Vocabulary
+
+# Time limits per example would test the machine: the first call of a kernel compiles it.
+settings.register_profile("constrained", deadline=None)
+settings.load_profile("constrained")
 
 DEFAULT_MODEL_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 
@@ -96,6 +101,13 @@ def default_model_file() -> Path:
     if found is None:
         pytest.skip(f"no {DEFAULT_MODEL_FILE} in {cache_folder()}; `constrained models fetch` gets it")
     return found
+
+
+@pytest.fixture(scope="session")
+def default_vocabulary(default_model_file: Path, _empty_cache: Path) -> Vocabulary:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CONSTRAINED_CACHE", str(_empty_cache))
+        return Vocabulary.from_gguf(default_model_file)
 
 
 @pytest.fixture(scope="session")

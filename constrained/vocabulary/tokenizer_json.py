@@ -72,7 +72,7 @@ def parse_tokenizer_json(data: bytes | str, source: str) -> TokenizerFile:
         raise VocabularyError('not a tokenizer.json: it has no "model" object; was another file passed?', source)
     model = tree["model"]
     pieces = _model_pieces(model, source)
-    special, added = _added_tokens(tree.get("added_tokens") or [], source)
+    special, added = _added_tokens(tree.get("added_tokens"), source)
     unknown = _unknown_token(model, pieces)
     if unknown is not None and unknown not in added:
         special.setdefault(pieces[unknown], unknown)
@@ -155,9 +155,9 @@ def _added_tokens(added: Any, source: str) -> tuple[dict[str, int], dict[int, st
     """(special name to id, text id to content)."""
     special: dict[str, int] = {}
     text: dict[int, str] = {}
-    if not isinstance(added, list):
+    if not isinstance(added, list | None):
         raise VocabularyError("added_tokens is not a list; fetch the file again", source)
-    for item in added:
+    for item in added or []:
         token, content = (item.get("id"), item.get("content")) if isinstance(item, dict) else (None, None)
         if type(token) is not int or not 0 <= token < LARGEST_SIZE or not isinstance(content, str):
             raise VocabularyError(f"added_tokens has the malformed entry {item!r:.80}; fetch the file again", source)

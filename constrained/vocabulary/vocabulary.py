@@ -242,6 +242,15 @@ class Vocabulary:
         return int(np.diff(self.table.offsets).max(initial=0))
 
     @cached_property
+    def missing_bytes(self) -> frozenset[int]:
+        """Bytes that are in no token, so that no text with them can be written.
+
+        Byte-level vocabularies usually have every byte; those that kept only what their training text held (SmolLM)
+        lack some control characters and the first bytes of unassigned planes.
+        """
+        return frozenset(range(256)) - set(np.unique(self.table.blob).tolist())
+
+    @cached_property
     def tokens(self) -> tuple[bytes | None, ...]:
         """The bytes of every token, None where no text produces it; materialised on first use."""
         return self.table.tokens()
