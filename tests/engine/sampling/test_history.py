@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,7 +30,9 @@ def test_the_tokens_that_would_repeat_an_ngram_are_those_of_the_definition(
 
 
 @given(prompt=tokens, output=tokens, n=st.integers(0, 4), data=st.data())
-def test_a_rollback_leaves_what_was_there_before(prompt: list[int], output: list[int], n: int, data: st.DataObject) -> None:
+def test_a_rollback_leaves_what_was_there_before(
+    prompt: list[int], output: list[int], n: int, data: st.DataObject
+) -> None:
     history = History(prompt, n)
     for token in output:
         history.append(token)
@@ -67,5 +71,5 @@ def test_uniforms_are_even_along_steps_and_along_seeds(along: str) -> None:
         bins[int(number * 20)] += 1
     chi_square = sum((count - 1000) ** 2 / 1000 for count in bins)
     assert chi_square < 43.8  # 0.999 quantile with 19 degrees of freedom
-    lag = sum((a - 0.5) * (b - 0.5) for a, b in zip(numbers, numbers[1:], strict=False)) / len(numbers)
+    lag = sum((a - 0.5) * (b - 0.5) for a, b in pairwise(numbers)) / len(numbers)
     assert abs(lag) < 4 / 12 / len(numbers) ** 0.5

@@ -56,7 +56,9 @@ def test_a_value_out_of_range_is_refused_with_field_value_and_range(field: str, 
 
 
 def test_the_ends_of_the_ranges_are_accepted() -> None:
-    Sampling(temperature=0, top_k=0, top_p=1, min_p=0, typical_p=1, repetition_penalty=0.01, presence_penalty=-2, seed=0)
+    Sampling(
+        temperature=0, top_k=0, top_p=1, min_p=0, typical_p=1, repetition_penalty=0.01, presence_penalty=-2, seed=0
+    )
     Sampling(temperature=1e-300, top_p=1e-300, min_p=1, presence_penalty=2, seed=2**64 - 1, logprobs=0)
 
 
@@ -80,7 +82,7 @@ def test_numpy_numbers_become_plain_ones() -> None:
 
 
 def test_greedy_is_temperature_zero() -> None:
-    assert GREEDY == Sampling(temperature=0)
+    assert Sampling(temperature=0) == GREEDY
     assert GREEDY.is_greedy
     assert not Sampling().is_greedy
 
