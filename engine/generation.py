@@ -117,8 +117,8 @@ class TokenStream(Iterator[Token]):
         try:
             with self._clock.step():
                 token = self._step(self._cache)
-                if token is not None:
-                    self._clock.token()
+            if token is not None:  # after the step was timed, or each token would get the time of the one before
+                self._clock.token()
         except Exception as error:
             self._error, self._cache = error, None
             raise

@@ -74,7 +74,7 @@ class Stopwatch:
             self.parts[name] += perf_counter() - start
 
     def token(self) -> None:
-        """At the end of a step that put out a token."""
+        """After a step that put out a token."""
         self._token_times.append(self._busy)
 
     def metrics(self, prompt_tokens: int, output_tokens: int) -> Metrics:
