@@ -109,10 +109,8 @@ def show_task(console: Console, text: str, schema: Any, generation: Generation) 
         console.print(f"[bold]{name}[/bold]")
         console.print(textwrap.indent(textwrap.fill(value, 110), "  "), markup=False, highlight=name == "JSON")
     each = 1000 * metrics.mask_s / max(metrics.output_tokens, 1)
-    console.print(
-        f"[dim]{metrics.output_tokens} tokens, {metrics.tokens_per_s:.1f} tokens/s, first after {metrics.ttft_s:.2f} s, "
-        f"{1000 * metrics.mask_s:.1f} ms in masks ({each:.2f} ms a token)[/dim]"
-    )
+    speed = f"{metrics.output_tokens} tokens, {metrics.tokens_per_s:.1f} tokens/s, first after {metrics.ttft_s:.2f} s"
+    console.print(f"[dim]{speed}; {1000 * metrics.mask_s:.1f} ms in masks, {each:.2f} ms a token[/dim]")
 
 
 if __name__ == "__main__":

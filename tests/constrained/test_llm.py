@@ -1,0 +1,268 @@
+from __future__ import annotations
+
+import json
+import threading
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import jsonschema
+import pytest
+from pydantic import BaseModel, Field
+
+from constrained import (
+    LLM,
+    BudgetError,
+    Choice,
+    EmptyLanguage,
+    JsonSchema,
+    Regex,
+    Sampling,
+    SchemaError,
+    UnsupportedFeature,
+    compile,
+)
+from constrained import llm as front_door
+from constrained.streaming import BytesDecoding
+from engine.errors import ContextError, TextError
+
+
+class Person(BaseModel):
+    name: str = Field(max_length=12)
+    age: int = Field(ge=0, le=130)
+
+
+class Node(BaseModel):
+    label: Literal["a", "b"]
+    children: list[Node] = Field(max_length=2)
+
+
+@dataclass
+class Point:
+    x: int
+    y: int
+
+
+HOT = Sampling(temperature=1.5, seed=11)
+
+
+@pytest.mark.parametrize("sampling", [None, HOT], ids=["greedy", "hot"])
+@pytest.mark.parametrize("source", [Person, Node, Point, list[int], Literal["x", "y"], dict[str, bool], int | None])
+def test_whatever_the_model_says_an_instance_comes_out(random_llm: LLM, source: Any, sampling: Sampling | None) -> None:
+    from pydantic import TypeAdapter
+
+    value = random_llm.generate_json("anything", source, max_tokens=90, sampling=sampling)
+    adapter = TypeAdapter(source)
+    assert adapter.validate_python(adapter.dump_python(value)) == value
+
+
+@pytest.mark.parametrize(
+    "schema", [{"type": "array", "items": {"type": "integer"}, "maxItems": 3}, True, '{"enum": [1, 2]}']
+)
+def test_json_schemas_give_plain_values(random_llm: LLM, schema: Any) -> None:
+    value = random_llm.generate_json("anything", schema, max_tokens=60, sampling=HOT)
+    jsonschema.validate(value, json.loads(schema) if isinstance(schema, str) else schema)
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("max_tokens", [22, 30, 60])
+def test_the_json_is_whole_within_its_budget(random_llm: LLM, seed: int, max_tokens: int) -> None:
+    sampling = Sampling(temperature=1.5, seed=seed)
+    generation = random_llm.generate("go", Person, max_tokens=max_tokens, sampling=sampling)
+    assert isinstance(generation.parsed, Person)
+    assert len(generation.token_ids) <= max_tokens
+
+
+def test_a_budget_that_nothing_fits_into_fails_before_the_first_token(random_llm: LLM) -> None:
+    with pytest.raises(BudgetError, match="at least"):
+        random_llm.stream("go", Person, max_tokens=5)
+
+
+def test_a_generation_says_how_it_came_about(random_llm: LLM) -> None:
+    sampling = Sampling(temperature=1.0, seed=3, logprobs=2)
+    generation = random_llm.generate("go", Regex("[ab]{4}"), max_tokens=10, sampling=sampling)
+    assert generation.text == bytes(generation.token_ids).decode()
+    assert set(generation.text) <= {"a", "b"}
+    assert generation.parsed is None
+    assert generation.finish_reason == "stop"
+    assert generation.fallbacks == []
+    assert len(generation.logprobs) == 4
+    assert generation.seed == 3
+    metrics = generation.metrics
+    assert metrics.output_tokens == 4
+    assert metrics.prompt_tokens == len("<user>go</><assistant>")
+    assert len(metrics.itl_s) == 3
+    assert metrics.ttft_s > 0
+    assert metrics.forward_s > 0
+
+
+def test_the_same_seed_gives_the_same_text(random_llm: LLM) -> None:
+    texts = {random_llm.generate("go", max_tokens=20, sampling=Sampling(seed=4)).text for _ in range(3)}
+    assert len(texts) == 1
+    assert random_llm.generate("go", max_tokens=20, sampling=Sampling(seed=5)).text not in texts
+
+
+def test_free_text_ends_at_its_length(random_llm: LLM) -> None:
+    generation = random_llm.generate("go", max_tokens=7, sampling=Sampling(banned_tokens=[256]))
+    assert generation.finish_reason == "length"
+    assert len(generation.token_ids) == 7
+
+
+def test_the_events_of_a_stream_join_to_its_text(random_llm: LLM) -> None:
+    constraint = Regex("[äöü€😀]{6}")
+    with random_llm.stream("go", constraint, max_tokens=40, sampling=HOT) as stream:
+        events = list(stream)
+        generation = stream.result()
+    assert "".join(event.text for event in events) == generation.text
+    assert [event.token_id for event in events] == generation.token_ids
+    assert any(event.text == "" for event in events), "a token in the middle of a character completes no text"
+    assert len(generation.text) == 6
+
+
+def test_every_streamed_prefix_is_the_beginning_of_a_valid_document(random_llm: LLM) -> None:
+    constraint = compile(
+        JsonSchema({"type": "array", "items": {"type": "boolean"}, "maxItems": 4}), random_llm.vocabulary
+    )
+    text = ""
+    for event in random_llm.stream("go", constraint, max_tokens=60, sampling=HOT):
+        text += event.text
+        matcher = constraint.matcher()
+        assert matcher.accept_many(list(text.encode())) == len(text.encode())
+    assert matcher.is_accepting()
+
+
+def test_a_stream_that_is_left_is_cancelled(random_llm: LLM) -> None:
+    with random_llm.stream("go", Person, max_tokens=90) as stream:
+        next(stream)
+    generation = stream.result()
+    assert generation.finish_reason == "cancelled"
+    assert generation.parsed is None
+    assert len(generation.token_ids) == 1
+
+
+def test_an_event_from_outside_cancels(random_llm: LLM) -> None:
+    cancel = threading.Event()
+    cancel.set()
+    assert random_llm.generate("go", Person, max_tokens=90, cancel=cancel).finish_reason == "cancelled"
+
+
+def test_a_batch_gives_each_prompt_what_it_gets_alone(random_llm: LLM) -> None:
+    prompts = ["one", "two", "three"]
+    constraints = [Regex("a|b|c"), Choice(["x", "yy"]), None]
+    batch = random_llm.generate_batch(prompts, constraints, max_tokens=8, sampling=HOT)
+    alone = [
+        random_llm.generate(prompt, constraint, max_tokens=8, sampling=HOT)
+        for prompt, constraint in zip(prompts, constraints, strict=True)
+    ]
+    assert [one.text for one in batch] == [one.text for one in alone]
+    with pytest.raises(ValueError, match="3 prompts and 2 constraints"):
+        random_llm.generate_batch(prompts, constraints[:2])
+    with pytest.raises(TypeError, match="list of prompts"):
+        random_llm.generate_batch("one")
+
+
+def _add(first: int, second: Literal[1, 2] = 1) -> int:
+    """Adds."""
+    return first + second
+
+
+def _now() -> str:
+    return "noon"
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_required_call_always_fits_its_tool(random_llm: LLM, seed: int) -> None:
+    call = random_llm.call_tool("go", [_add, _now], max_tokens=100, sampling=Sampling(temperature=1.5, seed=seed))
+    assert call.name in ("_add", "_now")
+    assert call.run() == ("noon" if call.name == "_now" else call.arguments["first"] + call.arguments.get("second", 1))
+    assert json.loads(call.arguments_json).keys() == call.arguments.keys()
+    assert call.generation.metrics.output_tokens > 0
+
+
+def test_a_named_choice_is_the_tool_that_is_called(random_llm: LLM) -> None:
+    assert random_llm.call_tool("go", [_add, _now], tool_choice={"name": "_add"}, max_tokens=100).name == "_add"
+
+
+def test_auto_choice_is_refused_for_now(random_llm: LLM) -> None:
+    with pytest.raises(UnsupportedFeature, match="required"):
+        random_llm.call_tool("go", [_now], tool_choice="auto")
+
+
+def test_a_model_without_a_chat_template_continues_the_text(untemplated_llm: LLM) -> None:
+    generation = untemplated_llm.generate("abc", Regex("x"), max_tokens=4)
+    assert generation.metrics.prompt_tokens == len("abc\n")
+    raw = untemplated_llm.generate("abc", Regex("x"), max_tokens=4, chat=False)
+    assert raw.metrics.prompt_tokens == len("abc")
+
+
+def test_a_model_without_a_tokenizer_is_refused_in_words(wordless_llm: LLM) -> None:
+    with pytest.raises(TextError, match="tokenizer"):
+        wordless_llm.generate("abc")
+
+
+def test_a_prompt_longer_than_the_context_says_by_how_much(random_llm: LLM) -> None:
+    with pytest.raises(ContextError, match="2048"):
+        random_llm.generate("x" * 3000, Person, max_tokens=60)
+
+
+def test_the_memory_limit_is_kept(random_llm: LLM) -> None:
+    with pytest.raises(ContextError, match="kv_memory"):
+        LLM(random_llm.model, kv_memory="16KiB").generate("go", max_tokens=200)
+    LLM(random_llm.model, kv_memory="16MiB").generate("go", max_tokens=4)
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"max_tokens": 0}, ValueError),
+        ({"max_tokens": True}, ValueError),
+        ({"max_tokens": 2.5}, ValueError),
+        ({"cache": "paged"}, UnsupportedFeature),
+        ({"cache": "fast"}, ValueError),
+        ({"proposer": "draft"}, UnsupportedFeature),
+        ({"lookahead": 4}, UnsupportedFeature),
+        ({"temperature": 1.0}, TypeError),
+    ],
+)
+def test_an_option_works_or_is_refused(random_llm: LLM, options: dict[str, Any], error: type[Exception]) -> None:
+    with pytest.raises(error):
+        random_llm.generate("go", **options)
+
+
+@pytest.mark.parametrize("cache", ["auto", "dynamic", "static"])
+def test_each_cache_gives_the_same_text(random_llm: LLM, cache: str) -> None:
+    constraint = Regex("[a-z]{12}")
+    assert random_llm.generate("go", constraint, cache=cache).text == random_llm.generate("go", constraint).text
+
+
+@pytest.mark.parametrize(
+    ("schema", "error"), [(False, EmptyLanguage), ("{", SchemaError), ({"type": "x"}, SchemaError)]
+)
+def test_a_bad_schema_fails_before_the_first_token(random_llm: LLM, schema: Any, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        random_llm.generate_json("go", schema)
+
+
+def test_a_constraint_of_another_vocabulary_is_refused(random_llm: LLM, make_vocabulary: Any) -> None:
+    with pytest.raises(ValueError, match="another vocabulary"):
+        random_llm.generate("go", compile(Regex("a"), make_vocabulary()))
+
+
+def test_a_loaded_model_has_its_device_already(random_llm: LLM) -> None:
+    with pytest.raises(ValueError, match="loaded already"):
+        LLM(random_llm.model, device="cpu")
+
+
+def test_the_module_level_call_keeps_its_model(random_llm: LLM, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+    monkeypatch.setattr(front_door, "_shared", {})
+    monkeypatch.setattr(front_door, "LLM", lambda model: made.append(model) or random_llm)
+    for _ in range(2):
+        assert isinstance(front_door.generate_json("go", Point, max_tokens=60), Point)
+    assert made == [None]
+
+
+def test_bytes_that_never_become_a_character_are_marked() -> None:
+    decoding = BytesDecoding(lambda token: bytes([token]))
+    assert [decoding.push(byte) for byte in "é".encode()] == ["", "é"]
+    assert decoding.push(0xC3) == ""
+    assert decoding.flush() == "\ufffd"
