@@ -93,7 +93,12 @@ def product_of_objects(a: Sequence[ObjectShape], b: Sequence[ObjectShape], place
 def _pairs(
     a: Sequence[Shape], b: Sequence[Shape], meeting: Callable[[Shape, Shape], Iterable[Shape]], place: Node
 ) -> tuple[Shape, ...]:
-    found: dict[Shape, None] = {}
+    # (C ∪ A) ∩ (C ∪ B) = C ∪ (A ∩ B): what both have needs no partner.
+    found = dict.fromkeys(a)
+    found = {shape: None for shape in b if shape in found}
+    if found:
+        a = [shape for shape in a if shape not in found]
+        b = [shape for shape in b if shape not in found]
     for x in a:
         for y in b:
             for both in meeting(x, y):
@@ -153,7 +158,7 @@ def complement(a: Alternatives, place: Node) -> Alternatives:
 
 
 def complement_arrays(shapes: Iterable[ArrayShape], place: Node) -> tuple[ArrayShape, ...]:
-    """Arrays that none of `shapes` admits."""
+    """Arrays that are of none of the shapes."""
     left = _ANY_ARRAYS
     for shape in shapes:
         left = product(left, complement_array(shape), place)
@@ -161,7 +166,7 @@ def complement_arrays(shapes: Iterable[ArrayShape], place: Node) -> tuple[ArrayS
 
 
 def complement_objects(shapes: Iterable[ObjectShape], place: Node) -> tuple[ObjectShape, ...]:
-    """Objects that none of `shapes` admits."""
+    """Objects that are of none of the shapes."""
     left = _ANY_OBJECTS
     for shape in shapes:
         left = product_of_objects(left, complement_object(shape), place)

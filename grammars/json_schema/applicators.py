@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 from grammars import regular
 from grammars.json_schema.algebra import (
     NOTHING,
     NUMBER,
-    complement,
     intersect,
     meet,
     product,
@@ -18,7 +19,7 @@ from grammars.json_schema.algebra import (
     without,
 )
 from grammars.json_schema.array_algebra import complement_array, intersect_arrays
-from grammars.json_schema.formulas import Node
+from grammars.json_schema.formulas import TRUE, Node, negation
 from grammars.json_schema.object_algebra import complement_object, intersect_objects
 from grammars.json_schema.reader import malformed, members
 from grammars.json_schema.references import Resource, Target
@@ -28,6 +29,7 @@ from grammars.regular import ALL, NONE, Rx
 if TYPE_CHECKING:
     from grammars.json_schema.positions import SchemaValue
 
+REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
 # ---- references
 
@@ -65,29 +67,38 @@ def _recursive(resource: Resource) -> bool:
     return isinstance(resource.root, dict) and resource.root.get("$recursiveAnchor") is True
 
 
+def branches_of(value: SchemaValue, keyword: str) -> list[Node]:
+    """The positions of `allOf`, `anyOf` or `oneOf`."""
+    return [
+        value.child(operand, keyword, str(index))
+        for index, operand in enumerate(members(value.schema, keyword, value.pointer))
+    ]
+
+
 # ---- oneOf
 
 
 def exactly_one(value: SchemaValue, found: Alternatives) -> Alternatives:
     """What `found` and exactly one branch of `oneOf` admit."""
-    operands = members(value.schema, "oneOf", value.pointer)
-    branches = [
-        intersect(found, value.child(operand, "oneOf", str(index)).raw(), value)
-        for index, operand in enumerate(operands)
-    ]
-    branches = [branch for branch in branches if branch is not NOTHING]
-    if len(branches) < 2:
-        return branches[0] if branches else NOTHING
-    counts: dict[str, int] = {}
-    for branch in branches:
-        for literal in branch.literals:
-            counts[literal] = counts.get(literal, 0) + 1
+    pairs = [(node, intersect(found, node.raw(), value)) for node in branches_of(value, "oneOf")]
+    pairs = [(node, branch) for node, branch in pairs if branch is not NOTHING]
+    if len(pairs) < 2:
+        return pairs[0][1] if pairs else NOTHING
+    counts = Counter(literal for _, branch in pairs for literal in branch.literals)
+    arrays: dict[ArrayShape, None] = {}
+    objects: dict[ObjectShape, None] = {}
+    for index, (_, branch) in enumerate(pairs):
+        others = pairs[:index] + pairs[index + 1 :]
+        for shape in branch.arrays:
+            arrays.update(dict.fromkeys(_array_apart(shape, others, value)))
+        for members_ in branch.objects:
+            objects.update(dict.fromkeys(_object_apart(members_, others, value)))
     return Alternatives(
         frozenset(literal for literal, count in counts.items() if count == 1),
-        _one_language([branch.number for branch in branches], NUMBER),
-        _one_language([branch.string for branch in branches], ALL),
-        _one_array(branches, value),
-        _one_object(branches, value),
+        _one_language([branch.number for _, branch in pairs], NUMBER),
+        _one_language([branch.string for _, branch in pairs], ALL),
+        tuple(arrays),
+        tuple(objects),
     )
 
 
@@ -95,60 +106,42 @@ def _one_language(languages: list[Rx], top: Rx) -> Rx:
     """Texts that are in exactly one of the languages."""
     once = twice = NONE
     for rx in languages:
-        if rx is NONE:
-            continue
-        twice = regular.union(twice, meet(once, rx, top))
-        once = regular.union(once, rx)
+        if rx is not NONE:
+            twice = regular.union(twice, meet(once, rx, top))
+            once = regular.union(once, rx)
     return without(once, twice)
 
 
-def _one_array(branches: list[Alternatives], value: SchemaValue) -> tuple[ArrayShape, ...]:
-    result: dict[ArrayShape, None] = {}
-    for index, branch in enumerate(branches):
-        for shape in branch.arrays:
-            left: Sequence[ArrayShape] = (shape,)
-            for other in _others(branches, index):
-                for rival in other.arrays:
-                    left = _apart(left, rival, value)
-            result.update(dict.fromkeys(left))
-    return tuple(result)
+def _array_apart(
+    shape: ArrayShape, rivals: list[tuple[Node, Alternatives]], value: SchemaValue
+) -> Sequence[ArrayShape]:
+    """The arrays of `shape` that no rival branch admits; branches that have nothing in common with it cost nothing."""
+    left: Sequence[ArrayShape] = (shape,)
+    for node, branch in rivals:
+        near = [other for other in branch.arrays if intersect_arrays(shape, other) is not None]
+        if near:
+            ways = complement_array(near[0]) if len(near) == 1 else negation(node).raw().arrays
+            left = product(left, ways, value)
+    return left
 
 
-def _apart(shapes: Sequence[ArrayShape], rival: ArrayShape, value: SchemaValue) -> Sequence[ArrayShape]:
-    """The arrays of `shapes` that are not of `rival`; shapes that have nothing in common with it stay whole."""
-    kept = []
-    for shape in shapes:
-        if intersect_arrays(shape, rival) is None:
-            kept.append(shape)
-        else:
-            kept.extend(product((shape,), complement_array(rival), value))
-    return kept
+def _object_apart(
+    shape: ObjectShape, rivals: list[tuple[Node, Alternatives]], value: SchemaValue
+) -> Sequence[ObjectShape]:
+    """`_array_apart` for objects."""
+    left: Sequence[ObjectShape] = (shape,)
+    for node, branch in rivals:
+        near = [other for other in branch.objects if intersect_objects(shape, other)]
+        if near:
+            ways = complement_object(near[0]) if len(near) == 1 else negation(node).raw().objects
+            left = product_of_objects(left, ways, value)
+    return left
 
 
-def _one_object(branches: list[Alternatives], value: SchemaValue) -> tuple[ObjectShape, ...]:
-    result: dict[ObjectShape, None] = {}
-    for index, branch in enumerate(branches):
-        for shape in branch.objects:
-            left: Sequence[ObjectShape] = (shape,)
-            for other in _others(branches, index):
-                for rival in other.objects:
-                    left = _apart_objects(left, rival, value)
-            result.update(dict.fromkeys(left))
-    return tuple(result)
-
-
-def _apart_objects(shapes: Sequence[ObjectShape], rival: ObjectShape, value: SchemaValue) -> Sequence[ObjectShape]:
-    kept: list[ObjectShape] = []
-    for shape in shapes:
-        if not intersect_objects(shape, rival):
-            kept.append(shape)
-        else:
-            kept.extend(product_of_objects((shape,), complement_object(rival), value))
-    return kept
-
-
-def _others(branches: list[Alternatives], index: int) -> list[Alternatives]:
-    return branches[:index] + branches[index + 1 :]
+def at_least_two(value: SchemaValue) -> Alternatives:
+    """What two or more branches of `oneOf` admit."""
+    raws = [node.raw() for node in branches_of(value, "oneOf")]
+    return unite([intersect(a, b, value) for a, b in combinations(raws, 2)])
 
 
 # ---- if / then / else
@@ -156,12 +149,31 @@ def _others(branches: list[Alternatives], index: int) -> list[Alternatives]:
 
 def conditional(value: SchemaValue, found: Alternatives) -> Alternatives:
     """`found` where `if` and `then` hold or neither `if` does nor `else` fails."""
-    schema = value.schema
-    condition = value.child(schema["if"], "if").raw()
-    met = intersect(found, condition, value)
-    if "then" in schema and met is not NOTHING:
-        met = intersect(met, value.child(schema["then"], "then").raw(), value)
-    missed = intersect(found, complement(condition, value), value)
-    if "else" in schema and missed is not NOTHING:
-        missed = intersect(missed, value.child(schema["else"], "else").raw(), value)
+    condition, consequence, alternative = _conditional(value)
+    if consequence is TRUE and alternative is TRUE:
+        return found
+    met = intersect(found, condition.raw(), value)
+    if met is not NOTHING:
+        met = intersect(met, consequence.raw(), value)
+    missed = intersect(found, negation(condition).raw(), value)
+    if missed is not NOTHING:
+        missed = intersect(missed, alternative.raw(), value)
     return unite([met, missed])
+
+
+def conditional_refuted(value: SchemaValue) -> list[Alternatives]:
+    """The two ways to fail `if`: it holds and `then` does not, or neither holds `if` nor `else`."""
+    condition, consequence, alternative = _conditional(value)
+    return [
+        intersect(condition.raw(), negation(consequence).raw(), value),
+        intersect(negation(condition).raw(), negation(alternative).raw(), value),
+    ]
+
+
+def _conditional(value: SchemaValue) -> tuple[Node, Node, Node]:
+    schema = value.schema
+    return (
+        value.child(schema["if"], "if"),
+        value.child(schema["then"], "then") if "then" in schema else TRUE,
+        value.child(schema["else"], "else") if "else" in schema else TRUE,
+    )

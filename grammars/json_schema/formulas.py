@@ -76,6 +76,12 @@ class Node:
     def _evaluate(self) -> Alternatives:
         raise NotImplementedError
 
+    def refuted(self, place: Node) -> Alternatives:
+        """The union of shapes that this node does not admit; `place` is the negation, for messages."""
+        from grammars.json_schema.algebra import complement
+
+        return complement(self.raw(), place)
+
     def surely_inhabited(self) -> bool:
         """A cheap sufficient test that some value satisfies this node."""
         return self._empty is False
@@ -247,9 +253,22 @@ class Negation(Node):
         return self.member.pointer
 
     def _evaluate(self) -> Alternatives:
-        from grammars.json_schema.algebra import complement
+        return self.member.refuted(self)
 
-        return complement(self.member.raw(), self)
+
+class Given(Node):
+    """A value whose shapes are known from the start."""
+
+    __slots__ = ("_pointer",)
+
+    def __init__(self, workspace: Workspace, alternatives: Alternatives, pointer: str) -> None:
+        super().__init__(workspace)
+        self._raw = alternatives
+        self._pointer = pointer
+
+    @property
+    def pointer(self) -> str:
+        return self._pointer
 
 
 def _home(members: Iterable[Node]) -> Workspace:

@@ -139,6 +139,12 @@ class SchemaValue(Node):
 
         return evaluate(self)
 
+    def refuted(self, place: Node) -> Alternatives:
+        """What the schema does not admit, with the negation pushed into its subschemas."""
+        from grammars.json_schema.assertions import refute
+
+        return refute(self)
+
 
 # Under these keywords alone there is always a value: the empty object, the empty array or any scalar.
 _INHABITED = frozenset({

@@ -209,7 +209,14 @@ class Registry:
             base = found
         if not fragment:
             return Target(base.root, base.pointer, base)
-        target = self._walk(base, unquote(fragment)) if fragment[0] == "/" else self._anchor(base, unquote(fragment))
+        fragment = unquote(fragment)
+        if fragment[0] == "/":
+            target = self._walk(base, fragment)
+            if target is None and base.pointer:
+                # Nested schemas with an `id` of their own that still point from the document's root are common.
+                target = self._walk(self._document_root(base), fragment)
+        else:
+            target = self._anchor(base, fragment)
         if target is None:
             raise SchemaError(f"the reference {reference!r} leads to nothing", pointer, keyword)
         return target
