@@ -50,7 +50,7 @@ def read_gguf_tokens(
         logits_size=logits_size,
         special_tokens=special,
         fallback_ids=fallback,
-        adds_leading_space=bool(metadata.get(_PREFIX + "add_space_prefix", kind != "gpt2")),
+        adds_leading_space=kind != "gpt2" and bool(metadata.get(_PREFIX + "add_space_prefix", True)),
         source=source,
     )
     return table, length

@@ -111,7 +111,8 @@ def make_token_table(
     lost = [token for token in range(size, len(kept)) if kept[token] is not None]
     if lost:
         raise VocabularyError(
-            f"logits_size {size} loses token {lost[0]} ({kept[lost[0]]!r}); the tokenizer has {len(kept)} tokens",
+            f"logits_size {size} loses token {lost[0]} ({kept[lost[0]]!r}), the tokenizer has {len(kept)} tokens;"
+            f" for a model without logits for them use Vocabulary.from_token_bytes on the first {size}",
             source,
         )
     del kept[size:]

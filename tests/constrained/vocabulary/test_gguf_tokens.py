@@ -67,6 +67,8 @@ def test_sentencepiece_tokens(path: Path) -> None:
     assert read.table.adds_leading_space
     again = Vocabulary.from_gguf(write(path, "llama", LLAMA, add_space_prefix=False))
     assert not again.table.adds_leading_space
+    byte_level = Vocabulary.from_gguf(write(path, "gpt2", GPT2, add_space_prefix=True))
+    assert not byte_level.table.adds_leading_space  # the key is SentencePiece's
 
 
 def test_end_tokens_are_those_of_all_keys_and_the_control_tokens_with_known_names(path: Path) -> None:

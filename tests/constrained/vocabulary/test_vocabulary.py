@@ -49,7 +49,9 @@ def test_logits_shorter_than_the_tokenizer_drop_what_is_not_text() -> None:
     vocabulary = Vocabulary.from_token_bytes([b"a", b"b", None], logits_size=2, special_tokens={"<pad>": 2})
     assert vocabulary.size == len(vocabulary.tokens) == 2
     assert vocabulary.special_tokens == {}
-    with pytest.raises(VocabularyError, match=r"logits_size 1 loses token 1 \(b'b'\); the tokenizer has 3 tokens"):
+    with pytest.raises(
+        VocabularyError, match=r"logits_size 1 loses token 1 \(b'b'\), the tokenizer has 3 tokens; for a model"
+    ):
         Vocabulary.from_token_bytes([b"a", b"b", None], logits_size=1)
 
 
