@@ -13,6 +13,7 @@ from constrained.automata.style import Style
 from constrained.automata.text import text_start
 from constrained.automata.values import value_start
 from constrained.limits import DEFAULT_LIMITS, Limits
+from constrained.masks.completion_store import CompletionStore
 from constrained.masks.row_store import RowStore
 from constrained.matcher import Matcher
 from constrained.vocabulary import Vocabulary
@@ -63,6 +64,11 @@ class Constraint:
             BudgetError: no sentence fits into `max_tokens`.
         """
         return Matcher(self, max_tokens)
+
+    @cached_property
+    def completions(self) -> CompletionStore:
+        """Shortest completions, shared by all constraints on the store."""
+        return self.store.completions(self.vocabulary)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (compile, (self.grammar, self.vocabulary, self.store.limits))

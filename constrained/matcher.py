@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from constrained.automata.completions import Stack
+from constrained.budget import Budget
 from constrained.errors import TokenRejected
 from constrained.kernels import machine as m
 from constrained.kernels import tables as t
@@ -28,23 +30,28 @@ class Matcher:
 
     def __init__(self, constraint: Constraint, max_tokens: int | None = None) -> None:
         self.constraint = constraint
-        self._store = constraint.store
+        self.store = constraint.store
         self._machine = constraint.store.machine
         vocabulary = constraint.vocabulary
         self._blob = vocabulary.table.blob
         self._bounds = constraint.token_bounds
         self._ends = constraint.end_tokens
         self._scratch = 2 * self._machine.horizon + _SPARE_CELLS
-        self._cells: NDArray[np.int32] = np.zeros((self._scratch + 32, t.CELL_COLUMNS), dtype=np.int32)
+        self.cells: NDArray[np.int32] = np.zeros((self._scratch + 32, t.CELL_COLUMNS), dtype=np.int32)
         self._history: NDArray[np.int32] = np.empty((_FIRST_TOKENS, 4), dtype=np.int32)
         self._text: NDArray[np.uint8] = np.empty(512, dtype=np.uint8)
         self._registers: NDArray[np.int64] = np.zeros(16, dtype=np.int64)
         self._tokens: list[int] = []
         self._finished = False
+        self._budget: Budget | None = None
         self.reset()
+        if max_tokens is not None:
+            self._budget = Budget(self, max_tokens, constraint.completions)
 
     def reset(self) -> None:
         """Back to the empty text."""
+        if self._budget is not None:
+            self._budget.forget(0)
         self._tokens.clear()
         self._finished = False
         registers = self._registers
@@ -53,7 +60,7 @@ class Matcher:
         registers[m.M_TOP] = 2
         registers[m.M_LENGTH] = registers[m.M_BYTES] = 0
         registers[m.M_ROW] = -1
-        self._cells[1] = (self._machine.done, 0, 1, 0)
+        self.cells[1] = (self._machine.done, 0, 1, 0)
 
     def fill_mask(self, row: NDArray[np.uint32]) -> None:
         """Write the mask of the next token into `row`, uint32[ceil(vocab.size / 32)]: token i is bit i % 32 of word i // 32.
@@ -69,7 +76,9 @@ class Matcher:
         if self._finished:
             row[:] = 0
             return
-        self._store.write(number, row)
+        self.store.write(number, row)
+        if self._budget is not None:
+            self._budget.restrict(self, number, row)
 
     def accept(self, token: int) -> None:
         """Commit one token.
@@ -86,14 +95,18 @@ class Matcher:
             if first < last and token >= 0:
                 machine = self._machine
                 status = m.commit(
-                    machine.states, machine.maps, machine.actions, machine.memo, self._cells, self._history, self._text,
+                    machine.states, machine.maps, machine.actions, machine.memo, self.cells, self._history, self._text,
                     self._registers, self._blob, first, last,
                 )  # fmt: skip
-                if status == t.OK:
+                if status == t.OK or (status != t.REJECTED and self._commit_slowly(status, first, last)):
                     self._tokens.append(token)
-                    return
-                if status != t.REJECTED and self._commit_slowly(status, first, last):
-                    self._tokens.append(token)
+                    if self._budget is not None and not self._budget.admits(self, token):
+                        self._take_back(1)
+                        raise TokenRejected(
+                            f"token {token} is not allowed: the text could not be finished within "
+                            f"max_tokens={self._budget.max_tokens}",
+                            token,
+                        )
                     return
             elif token in self._ends and self.is_accepting():
                 self._finished = True
@@ -139,8 +152,12 @@ class Matcher:
         """
         if not 0 <= count <= len(self._tokens):
             raise ValueError(f"cannot take {count} tokens back: {len(self._tokens)} have been committed")
-        if count == 0:
-            return
+        if count:
+            self._take_back(count)
+            if self._budget is not None:
+                self._budget.forget(int(self._registers[m.M_LENGTH]))
+
+    def _take_back(self, count: int) -> None:
         registers = self._registers
         length = int(registers[m.M_LENGTH]) - count + self._finished
         if length < registers[m.M_LENGTH]:
@@ -155,11 +172,12 @@ class Matcher:
         """A copy that goes its own way."""
         other = Matcher.__new__(Matcher)
         other.__dict__.update(self.__dict__)
-        other._cells = self._cells.copy()
+        other.cells = self.cells.copy()
         other._history = self._history.copy()
         other._text = self._text.copy()
         other._registers = self._registers.copy()
         other._tokens = self._tokens.copy()
+        other._budget = None if self._budget is None else self._budget.forked()
         return other
 
     def is_accepting(self) -> bool:
@@ -172,6 +190,38 @@ class Matcher:
     def is_finished(self) -> bool:
         """Whether an end token was committed."""
         return self._finished
+
+    def shortest_completion(self) -> bytes:
+        """One shortest text that completes the committed one to a sentence."""
+        if self._finished:
+            return b""
+        return self.constraint.completions.text(*self.configuration())
+
+    def position(self) -> tuple[int, int, int]:
+        """State, cell and top: where the machine stands."""
+        registers = self._registers
+        return int(registers[m.M_STATE]), int(registers[m.M_CELL]), int(registers[m.M_TOP])
+
+    def configuration(self) -> tuple[int, Stack]:
+        """State and stack as a value."""
+        return int(self._registers[m.M_STATE]), self.stack(int(self._registers[m.M_CELL]))
+
+    def configuration_after(self, token: int) -> tuple[int, Stack]:
+        """The configuration that `token`, which is allowed, leads to."""
+        position = self._position()
+        self._run(self._blob[self._bounds[token] : self._bounds[token + 1]], position)
+        return int(position[0]), self.stack(int(position[1]))
+
+    def stack(self, cell: int) -> Stack:
+        """The return states from `cell` down."""
+        returns = []
+        while cell:
+            returns.append(int(self.cells[cell, t.C_RETURN]))
+            cell = int(self.cells[cell, t.C_NEXT])
+        stack: Stack = None
+        for then in reversed(returns):
+            stack = (then, stack)
+        return stack
 
     @property
     def tokens(self) -> tuple[int, ...]:
@@ -186,8 +236,8 @@ class Matcher:
     def _find_row(self) -> int:
         registers = self._registers
         self._reserve_cells()
-        number = self._store.find(
-            self._cells, int(registers[m.M_STATE]), int(registers[m.M_CELL]), int(registers[m.M_TOP])
+        number = self.store.find(
+            self.cells, int(registers[m.M_STATE]), int(registers[m.M_CELL]), int(registers[m.M_TOP])
         )
         registers[m.M_ROW] = number
         return number
@@ -195,10 +245,10 @@ class Matcher:
     def _reserve_cells(self) -> None:
         """Room above the top for a walk of any token."""
         top = int(self._registers[m.M_TOP])
-        if top + self._scratch > self._cells.shape[0]:
+        if top + self._scratch > self.cells.shape[0]:
             cells = np.zeros((2 * top + 2 * self._scratch, t.CELL_COLUMNS), dtype=np.int32)
-            cells[:top] = self._cells[:top]
-            self._cells = cells
+            cells[:top] = self.cells[:top]
+            self.cells = cells
 
     def _commit_slowly(self, status: int, first: int, last: int) -> bool:
         """Supply what the kernel asks for until the token is committed (True) or refused (False)."""
@@ -218,7 +268,7 @@ class Matcher:
             else:
                 self._grow_cells()
             status = m.commit(
-                machine.states, machine.maps, machine.actions, machine.memo, self._cells, self._history, self._text,
+                machine.states, machine.maps, machine.actions, machine.memo, self.cells, self._history, self._text,
                 registers, self._blob, first, last,
             )  # fmt: skip
         return self._within_depth()
@@ -226,16 +276,16 @@ class Matcher:
     def _within_depth(self) -> bool:
         cell = int(self._registers[m.M_CELL])
         most = self._machine.limits.stack_depth
-        if self._cells[cell, t.C_DEPTH] > most:
+        if self.cells[cell, t.C_DEPTH] > most:
             self._tokens.append(-1)
-            self.rollback(1)
+            self._take_back(1)
             raise LimitExceeded(f"nested deeper than {most} (Limits.stack_depth)")
         return True
 
     def _grow_cells(self) -> None:
-        cells = np.zeros((2 * self._cells.shape[0], t.CELL_COLUMNS), dtype=np.int32)
-        cells[: self._cells.shape[0]] = self._cells
-        self._cells = cells
+        cells = np.zeros((2 * self.cells.shape[0], t.CELL_COLUMNS), dtype=np.int32)
+        cells[: self.cells.shape[0]] = self.cells
+        self.cells = cells
 
     def _position(self, *, wants_end: bool = False) -> NDArray[np.int64]:
         registers = self._registers
@@ -249,7 +299,7 @@ class Matcher:
         machine = self._machine
         wants_end = int(position[5])
         while True:
-            status = m.run(machine.states, machine.maps, machine.actions, machine.memo, self._cells, data, position)
+            status = m.run(machine.states, machine.maps, machine.actions, machine.memo, self.cells, data, position)
             if status == t.UNKNOWN_STATE:
                 with machine.lock:
                     machine.expand(int(position[4]))

@@ -85,14 +85,14 @@ class Machine:
         """The first of a run of states that spell `data` and go on in `then`; `then` itself if `data` is empty."""
         if not data:
             return then
-        key = (_expand_literal, data, then)
+        key = (expand_literal, data, then)
         first = self._numbers.get(key)
         if first is None:
             length = len(data)
             first = self._new_states(length)
             self._numbers[key] = first
             for offset in range(length):
-                self._keys[first + offset] = (_expand_literal, data, then, offset)
+                self._keys[first + offset] = (expand_literal, data, then, offset)
             block = self._new_actions(2 * length)
             actions = self.actions
             actions[block : block + 2 * length : 2] = 0
@@ -216,7 +216,8 @@ def _expand_done(machine: Machine) -> Transitions:
     return made
 
 
-def _expand_literal(machine: Machine, data: bytes, then: int, offset: int) -> int:
+def expand_literal(machine: Machine, data: bytes, then: int, offset: int) -> int:
+    """The key of states inside a literal, `offset` bytes of `data` read."""
     raise AssertionError("literals are expanded as they are made")
 
 

@@ -6,7 +6,7 @@ a progress which declared properties and whether undeclared ones may follow, suc
 
 from __future__ import annotations
 
-from grammars.json_schema.shapes import KeyGroup, ObjectShape
+from grammars.json_schema.shapes import KeyGroup, ObjectShape, Property
 from grammars.regular import matches, words
 
 Progress = tuple[int, ...]
@@ -56,6 +56,10 @@ class PropertyPlan:
 
     def required_left(self, progress: Progress) -> int:
         """How many required properties have not come yet."""
+        raise NotImplementedError
+
+    def missing(self, progress: Progress) -> list[Property]:
+        """The required properties that have not come yet."""
         raise NotImplementedError
 
     def declared_left(self, progress: Progress) -> int:
@@ -114,6 +118,9 @@ class OrderedPlan(PropertyPlan):
     def required_left(self, progress: Progress) -> int:
         return self._required_from[progress[0]]
 
+    def missing(self, progress: Progress) -> list[Property]:
+        return [one for one in self.properties[progress[0] :] if one.required]
+
     def declared_left(self, progress: Progress) -> int:
         return sum(self.alive(index) for index in range(progress[0], len(self.properties)))
 
@@ -152,6 +159,9 @@ class UnorderedPlan(PropertyPlan):
 
     def required_left(self, progress: Progress) -> int:
         return (self._required & ~progress[0]).bit_count()
+
+    def missing(self, progress: Progress) -> list[Property]:
+        return [one for index, one in enumerate(self.properties) if one.required and not progress[0] >> index & 1]
 
     def declared_left(self, progress: Progress) -> int:
         return sum(self.alive(index) for index in range(len(self.properties)) if not progress[0] >> index & 1)

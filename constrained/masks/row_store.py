@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,9 @@ from constrained.kernels.rows import write_row
 from constrained.limits import DEFAULT_LIMITS, Limits
 from constrained.vocabulary import Vocabulary
 from grammars.errors import LimitExceeded
+
+if TYPE_CHECKING:
+    from constrained.masks.completion_store import CompletionStore
 
 _CHAINS = 1 << 30
 """Chain nodes of the memo are numbered from here, states below."""
@@ -82,6 +86,7 @@ class RowStore:
         self._registers: NDArray[np.int64] = np.zeros(32, dtype=np.int64)
         self._registers[w.W_CHAIN] = _CHAINS
         self._registers[w.W_LIMIT_DENSE] = max(16, words // 4)
+        self._completions: CompletionStore | None = None
         self._misses = 0
         self._local_walks = 0
 
@@ -107,6 +112,15 @@ class RowStore:
             + int(registers[w.W_DENSE]) * self.dense.shape[1] * 4
             + int(registers[w.W_ROWS] + registers[w.W_LOCALS]) * 20
         )
+
+    def completions(self, vocabulary: Vocabulary) -> CompletionStore:
+        """The completions of this store's machine, made at the first call."""
+        with self.machine.lock:
+            if self._completions is None:
+                from constrained.masks.completion_store import CompletionStore
+
+                self._completions = CompletionStore(self, vocabulary)
+            return self._completions
 
     def write(self, number: int, row: NDArray[np.uint32]) -> None:
         """Write the row `number` into `row`, uint32[row_words]."""

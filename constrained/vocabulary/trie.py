@@ -52,6 +52,15 @@ class Trie:
     def __len__(self) -> int:
         return len(self.byte)
 
+    def shortest_tokenization(self, data: bytes) -> list[int] | None:
+        """The fewest tokens whose bytes joined are `data`; None if no tokens make it up."""
+        from constrained.kernels.tokenization import shortest_tokenization
+
+        out = np.empty(len(data), dtype=np.int32)
+        source = np.frombuffer(data, dtype=np.uint8)
+        count = shortest_tokenization(source, self.byte, self.end, self.token_start, self.token_ids, out)
+        return None if count < 0 else out[:count].tolist()
+
 
 def build_trie(table: TokenTable) -> Trie:
     """Build the trie by sorting the tokens: in sorted order each token adds one unbranched run of new nodes.

@@ -267,13 +267,7 @@ class Vocabulary:
 
     def shortest_tokenization(self, data: bytes) -> list[int] | None:
         """The fewest tokens whose bytes joined are `data`; None if no tokens make it up."""
-        from constrained.kernels.tokenization import shortest_tokenization
-
-        out = np.empty(len(data), dtype=np.int32)
-        trie = self.trie
-        source = np.frombuffer(data, dtype=np.uint8)
-        count = shortest_tokenization(source, trie.byte, trie.end, trie.token_start, trie.token_ids, out)
-        return None if count < 0 else out[:count].tolist()
+        return self.trie.shortest_tokenization(data)
 
     def canonical(self, text: str | bytes) -> list[int]:
         """The tokens as which `text` stands in the middle of a text, as the tokenizer would write it.

@@ -1,0 +1,134 @@
+"""Shortest completions: best-first search over configurations of the machine (A*, Hart, Nilsson and Raphael 1968)."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from typing import Any
+
+from constrained.automata.lower_bounds import FAR, LowerBounds
+from constrained.automata.machine import Machine, expand_literal
+from constrained.kernels import tables as t
+from grammars.errors import LimitExceeded
+
+Stack = tuple[Any, ...] | None
+"""Frames below as nested pairs: (return state, or -1 - wait state; the rest); None is the bottom."""
+
+_MOST_STEPS = 200_000
+_PREFERRED = [*b'0a"}]', *range(0x30, 0x3A), *range(0x61, 0x7B), *range(0x20, 0x7F), *range(256)]
+
+
+class Completions:
+    """Shortest completions on one machine; call under the machine's lock."""
+
+    def __init__(self, machine: Machine, spellable: frozenset[int] = frozenset(range(256))) -> None:
+        """`spellable`: bytes that are tokens by themselves, preferred where a choice is free."""
+        self._machine = machine
+        self._preferred = [byte for byte in _PREFERRED if byte in spellable]
+        self._preferred += [byte for byte in _PREFERRED if byte not in spellable]
+        self._bounds = LowerBounds(machine)
+        self._edges: dict[int, list[tuple[int, bytes]]] = {}
+
+    def shortest(self, state: int, stack: Stack) -> bytes:
+        """One shortest text that leads from the configuration to the end of a sentence.
+
+        Raises:
+            LimitExceeded: the search went on for too long.
+        """
+        below = _lengths(self._bounds, stack)
+        start = (state, stack)
+        queue: list[tuple[int, int, int, tuple[int, Stack]]] = [
+            (self._bounds.of(state) + below[stack], 0, 0, start)
+        ]
+        came: dict[tuple[int, Stack], tuple[tuple[int, Stack], bytes] | None] = {start: None}
+        spent: dict[tuple[int, Stack], int] = {start: 0}
+        closed: set[tuple[int, Stack]] = set()
+        order = 0
+        while queue:
+            _, _, _, node = heapq.heappop(queue)
+            if node in closed:
+                continue
+            closed.add(node)
+            if len(closed) > _MOST_STEPS:
+                break
+            if node[0] == self._machine.done and node[1] is None:
+                return _path(came, node)
+            for label, after in self._steps(*node):
+                cost = spent[node] + len(label)
+                if cost < spent.get(after, FAR):
+                    if after[1] not in below:
+                        below.update(_lengths(self._bounds, after[1]))
+                    left = self._bounds.of(after[0]) + below[after[1]]
+                    if left >= FAR:
+                        continue
+                    spent[after] = cost
+                    came[after] = (node, label)
+                    order += 1
+                    # of equally good ones the furthest along first, and of those the latest
+                    heapq.heappush(queue, (cost + left, left, -order, after))
+        raise LimitExceeded(f"no completion found within {_MOST_STEPS} steps of the search")
+
+    def leaving(self, state: int) -> int:
+        """Bytes of a shortest way from `state` to the end of its frame."""
+        done = self._machine.done
+        return 0 if state == done else len(self.shortest(state, (done, None)))
+
+    def _steps(self, state: int, stack: Stack) -> Iterator[tuple[bytes, tuple[int, Stack]]]:
+        """Edges of a configuration; those that consume nothing have an empty label."""
+        machine = self._machine
+        key = machine.key(state)
+        if key[0] is expand_literal:
+            _, data, then, offset = key
+            yield data[offset:], (then, stack)
+            return
+        edges = self._edges.get(state)
+        if edges is None:
+            made = machine.transitions(state)
+            edges = [(made.actions[0], b"")] if made.actions[0] else []
+            seen = {0}
+            for byte in self._preferred:
+                group = made.groups[byte]
+                if group not in seen:
+                    seen.add(group)
+                    edges.append((made.actions[group], bytes([byte])))
+            self._edges[state] = edges
+        for action, label in edges:
+            kind = action >> t.KIND_SHIFT
+            if kind == t.GOTO:
+                yield label, (action & t.OPERAND_MASK, stack)
+            elif kind == t.PUSH:
+                then = (action >> t.RETURN_SHIFT) & t.OPERAND_MASK
+                waits = (action >> t.WAITS_BIT) & 1
+                yield b"", (action & t.OPERAND_MASK, (-1 - then if waits else then, stack))
+            elif kind in (t.POP_AFTER, t.POP_BEFORE) and stack is not None:
+                outcome = action & t.OPERAND_MASK
+                then, rest = stack
+                if then < 0:
+                    then = machine.resolve(-1 - then, outcome)
+                    if then == 0:
+                        continue
+                yield (label if kind == t.POP_AFTER else b""), (then, rest)
+
+
+def _lengths(bounds: LowerBounds, stack: Stack) -> dict[Stack, int]:
+    """Lower bounds for a stack and for all that lie below it."""
+    frames = []
+    rest = stack
+    while rest is not None:
+        frames.append(rest)
+        rest = rest[1]
+    found: dict[Stack, int] = {None: 0}
+    total = 0
+    for frame in reversed(frames):
+        then = frame[0]
+        total += bounds.of(then if then >= 0 else -1 - then)
+        found[frame] = total
+    return found
+
+
+def _path(came: dict[tuple[int, Stack], tuple[tuple[int, Stack], bytes] | None], node: tuple[int, Stack]) -> bytes:
+    parts = []
+    while (step := came[node]) is not None:
+        node, label = step
+        parts.append(label)
+    return b"".join(reversed(parts))

@@ -1,0 +1,221 @@
+"""How many bytes a frame takes at least from a state to its end: the guide of the search for shortest completions.
+
+Every bound is a true lower bound; for most states it is exact, so that the search goes straight to its goal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from constrained.automata import arrays, code_points, keys, objects, scalars, strings, text, values
+from constrained.automata.children import Progress
+from constrained.automata.machine import Machine, expand_literal
+from constrained.automata.property_plans import Plan
+from grammars.json_schema.shapes import Alternatives, Value
+from grammars.json_schema.shortest import shortest_size
+from grammars.regular import Rx, shortest_length
+
+FAR = 1 << 40
+"""Stands for: cannot end."""
+
+
+class LowerBounds:
+    """Lower bounds for the states of one machine, memoised."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._known: dict[int, int] = {0: FAR, machine.done: 0}
+        self._sizes: dict[Value, int] = {}
+
+    def of(self, state: int) -> int:
+        """Bytes from `state` (a state, or a wait state whose value has just ended) to the end of its frame, at least."""
+        found = self._known.get(state)
+        if found is None:
+            key = self._machine.key(state)
+            rule = _RULES.get(key[0])
+            found = self._known[state] = 0 if rule is None else min(FAR, rule(self, *key[1:]))
+        return found
+
+    def value(self, value: Value) -> int:
+        """Bytes of a shortest document for `value`."""
+        found = self._sizes.get(value)
+        if found is None:
+            size = shortest_size(value)
+            found = self._sizes[value] = FAR if size is None else size
+        return found
+
+    def least(self, wanted: Iterable[Value]) -> int:
+        """Bytes of a shortest document for one of `wanted`."""
+        return min((self.value(value) for value in wanted), default=FAR)
+
+
+def _words(languages: Iterable[Rx]) -> int:
+    lengths = [length for rx in languages if (length := shortest_length(rx)) is not None]
+    return min(lengths, default=FAR)
+
+
+def _text(_bounds: LowerBounds, rx: Rx) -> int:
+    return _words((rx,))
+
+
+def _literal(bounds: LowerBounds, data: bytes, then: int, offset: int) -> int:
+    return len(data) - offset + bounds.of(then)
+
+
+def _last_byte(_bounds: LowerBounds, _byte: int, _outcome: int) -> int:
+    return 1
+
+
+def _number(_bounds: LowerBounds, languages: tuple[Rx, ...]) -> int:
+    return _words(languages)
+
+
+def _string(_bounds: LowerBounds, _canonical: bool, languages: tuple[Rx, ...]) -> int:
+    return 1 + _words(languages)
+
+
+def _escape(_bounds: LowerBounds, _canonical: bool, languages: tuple[Rx, ...]) -> int:
+    return max(2, 1 + _words(languages))
+
+
+def _continuation(bounds: LowerBounds, size: int, pieces: code_points.Pieces) -> int:
+    return {64: 1, 4096: 2, 262144: 3}[size] + min(bounds.of(state) for _, _, state in pieces)
+
+
+def _hex(bounds: LowerBounds, digits: int, _lower: bool, pieces: code_points.Pieces) -> int:
+    return digits + min(bounds.of(state) for _, _, state in pieces)
+
+
+def _low_surrogate(bounds: LowerBounds, units: code_points.Pieces) -> int:
+    return 6 + min(bounds.of(state) for _, _, state in units)
+
+
+def _value(bounds: LowerBounds, _style: Any, wanted: tuple[Value, ...]) -> int:
+    return bounds.least(wanted)
+
+
+def _alternatives(_bounds: LowerBounds, _style: Any, each: tuple[Alternatives, ...]) -> int:
+    return 1
+
+
+def _expanded_words(bounds: LowerBounds, words: tuple[keys.Word, ...], first: int, end: int, depth: int) -> int:
+    return min(len(word) - depth + bounds.of(then) for word, then in words[first:end])
+
+
+def _beside(
+    bounds: LowerBounds, words: tuple[keys.Word, ...], first: int, end: int, depth: int, inside: int
+) -> int:
+    return min(min(len(word) - depth for word, _ in words[first:end]), bounds.of(inside))
+
+
+def _object_rest(bounds: LowerBounds, plan: Plan, progress: tuple[int, ...]) -> int:
+    """Bytes of the required members that are missing, each with a comma, and of the closing brace."""
+    total = 1
+    for one in plan.missing(progress):
+        total += 1 + 1 + len(keys.encoded_key(one.name)) + 1 + bounds.value(one.value)
+    return total
+
+
+def _objects(bounds: LowerBounds, frame: objects.ObjectFrame, progress: Progress) -> int:
+    rest = [
+        _object_rest(bounds, plan, one) for plan, one in zip(frame.plans, progress, strict=True) if one is not None
+    ]
+    return min(rest, default=FAR)
+
+
+def _object_first(bounds: LowerBounds, _gap: Rx, frame: objects.ObjectFrame, progress: Progress) -> int:
+    return max(1, _objects(bounds, frame, progress) - 1)
+
+
+def _object_next(bounds: LowerBounds, _gap: Rx, frame: objects.ObjectFrame, progress: Progress) -> int:
+    return _objects(bounds, frame, progress)
+
+
+def _object_comma(bounds: LowerBounds, _gap: Rx, frame: objects.ObjectFrame, progress: Progress) -> int:
+    return max(5, _objects(bounds, frame, progress) - 1)
+
+
+def _object_key(bounds: LowerBounds, frame: objects.ObjectFrame, progress: Progress) -> int:
+    return max(4, _objects(bounds, frame, progress) - 2)
+
+
+def _object_member(
+    bounds: LowerBounds, _gap: Rx, frame: objects.ObjectFrame, wanted: tuple[Value, ...], _indices: object, after: Progress
+) -> int:
+    return bounds.least(wanted) + _objects(bounds, frame, after)
+
+
+def _object_colon(
+    bounds: LowerBounds, gap: Rx, frame: objects.ObjectFrame, wanted: tuple[Value, ...], indices: object, after: Progress
+) -> int:
+    return 1 + _object_member(bounds, gap, frame, wanted, indices, after)
+
+
+def _after_key(bounds: LowerBounds, frame: objects.ObjectFrame, progress: Progress) -> int:
+    return 3
+
+
+def _after_value(bounds: LowerBounds, frame: objects.ObjectFrame, after: Progress, _indices: object) -> int:
+    return _objects(bounds, frame, after)
+
+
+def _arrays(bounds: LowerBounds, frame: arrays.ArrayFrame, progress: Progress) -> int:
+    """Bytes of the items that are missing, each with a comma, and of the closing bracket."""
+    rest = []
+    for (shape, _), seen in zip(frame.entries, progress, strict=True):
+        if seen is None:
+            continue
+        total = 1
+        inside = range(seen[0], min(shape.min_items, len(shape.prefix)))
+        total += sum(1 + bounds.value(shape.prefix[index]) for index in inside)
+        beyond = shape.min_items - max(seen[0], len(shape.prefix))
+        if beyond > 0:
+            total += beyond * (1 + bounds.value(shape.rest))
+        rest.append(total)
+    return min(rest, default=FAR)
+
+
+def _array_first(bounds: LowerBounds, _gap: Rx, frame: arrays.ArrayFrame, progress: Progress) -> int:
+    return max(1, _arrays(bounds, frame, progress) - 1)
+
+
+def _array_next(bounds: LowerBounds, _gap: Rx, frame: arrays.ArrayFrame, progress: Progress) -> int:
+    return _arrays(bounds, frame, progress)
+
+
+def _array_item(bounds: LowerBounds, _gap: Rx, frame: arrays.ArrayFrame, progress: Progress) -> int:
+    return max(2, _arrays(bounds, frame, progress) - 1)
+
+
+def _after_item(bounds: LowerBounds, frame: arrays.ArrayFrame, after: Progress, _indices: object) -> int:
+    return _arrays(bounds, frame, after)
+
+
+_RULES: dict[Callable[..., Any], Callable[..., int]] = {
+    text.expand_text: _text,
+    expand_literal: _literal,
+    scalars.expand_last_byte: _last_byte,
+    scalars.expand_number: _number,
+    strings.expand_string: _string,
+    strings.expand_escape: _escape,
+    strings.expand_hex: _hex,
+    strings.expand_low_surrogate: _low_surrogate,
+    code_points.expand_continuation: _continuation,
+    values.expand_value: _value,
+    values.expand_alternatives: _alternatives,
+    keys.expand_words: _expanded_words,
+    keys.expand_beside: _beside,
+    objects.expand_first: _object_first,
+    objects.expand_next: _object_next,
+    objects.expand_comma: _object_comma,
+    objects.expand_key: _object_key,
+    objects.expand_colon: _object_colon,
+    objects.expand_member: _object_member,
+    objects.resolve_key: _after_key,
+    objects.resolve_value: _after_value,
+    arrays.expand_first: _array_first,
+    arrays.expand_next: _array_next,
+    arrays.expand_item: _array_item,
+    arrays.resolve_item: _after_item,
+}

@@ -1,0 +1,22 @@
+"""What a frame can be left with, as seen from the state that waits for it."""
+
+from __future__ import annotations
+
+from constrained.automata import arrays, objects
+from constrained.automata.keys import DECLARED
+from constrained.automata.machine import Machine
+
+
+def outcomes(machine: Machine, state: int) -> list[int] | None:
+    """The least outcomes that the wait state `state` may meet (others hold more alternatives); None for other states."""
+    key = machine.key(state)
+    if key[0] is objects.resolve_value or key[0] is arrays.resolve_item:
+        return [1 << index for index in sorted(set(key[-1])) if index >= 0]
+    if key[0] is objects.resolve_key:
+        frame, progress = key[1], key[2]
+        numbers = {name: index for index, name in enumerate(frame.names)}
+        languages, _ = frame.groups(progress)
+        return [DECLARED + numbers[name] for name in frame.offered_names(progress)] + [
+            1 << index for index in range(len(languages))
+        ]
+    return None

@@ -1,0 +1,179 @@
+"""Budgets: with `max_tokens` set, a token is allowed only if the sentence can still be finished in the tokens that are left.
+
+The need of a configuration is the number of tokens of a known way to finish it, so a step never allows what cannot be
+kept.  The way that is known for the current configuration, the plan, is kept as a witness: its next token is always
+allowed.  Where a cheap bound in bytes shows that no token comes near the budget, the mask is left as it is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from constrained.errors import BudgetError
+from constrained.kernels import survey as s
+from constrained.kernels import tables as t
+from grammars.errors import LimitExceeded
+
+if TYPE_CHECKING:
+    from constrained.masks.completion_store import CompletionStore
+    from constrained.matcher import Matcher
+
+Tokens = tuple[int, ...]
+
+
+class Budget:
+    """The budget of one matcher.
+
+    Attributes:
+        max_tokens: tokens of the whole sequence, end token included.
+    """
+
+    def __init__(self, matcher: Matcher, max_tokens: int, completions: CompletionStore) -> None:
+        if max_tokens < 1:
+            raise BudgetError(f"max_tokens={max_tokens}: it must be at least 1", None, max_tokens)
+        self.max_tokens = max_tokens
+        self._completions = completions
+        self._plans: list[Tokens | None] = []
+        self._cell_costs: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
+        plan = self._witness(matcher)
+        if len(plan) + 1 > max_tokens:
+            raise BudgetError(
+                f"max_tokens={max_tokens} is too small: a sentence of the grammar needs at least {len(plan) + 1} tokens, "
+                "end token included",
+                len(plan) + 1,
+                max_tokens,
+            )
+        self._first_plan: Tokens | None = plan
+
+    def forked(self) -> Budget:
+        """The same budget for a fork of the matcher."""
+        other = Budget.__new__(Budget)
+        other.__dict__.update(self.__dict__)
+        other._plans = self._plans.copy()
+        return other
+
+    def forget(self, length: int) -> None:
+        """The matcher is back at `length` tokens."""
+        del self._plans[length:]
+
+    def left(self, committed: int) -> int:
+        """Tokens that may still come, end token included."""
+        return self.max_tokens - committed
+
+    def admits(self, matcher: Matcher, token: int) -> bool:
+        """Whether the matcher, which has just committed `token`, can still finish; its plan is noted if so."""
+        committed = len(self._plans) + 1
+        left = self.left(committed)
+        before = self._plan(len(self._plans))
+        plan: Tokens | None = None
+        if self._bytes_needed(matcher) + 1 > left or not self._completions.bytes_are_tokens:
+            if before is not None and before and before[0] == token:
+                plan = before[1:]
+            if plan is None or len(plan) + 1 > left:
+                plan = self._witness(matcher)
+            if len(plan) + 1 > left:
+                return False
+        self._plans.append(plan)
+        return True
+
+    def restrict(self, matcher: Matcher, number: int, row: NDArray[np.uint32]) -> None:
+        """Take out of `row`, the row `number` of the matcher's configuration, what cannot be finished in time."""
+        length = len(self._plans)
+        left = self.left(length)
+        completions = self._completions
+        if completions.bytes_are_tokens:
+            now = self._bytes_needed(matcher)
+            growth = completions.growth.get(number)
+            if growth is None:
+                most, _ = self._survey(matcher, 1 << 28, in_tokens=False)
+                growth = completions.growth[number] = most - now
+            if now + growth + 1 <= left - 1:
+                return
+        _, over = self._survey(matcher, left - 2 if completions.bytes_are_tokens else -1, in_tokens=True)
+        plan = self._plan(length)
+        if plan is None:
+            plan = self._witness(matcher)
+        verdicts: dict[tuple[int, int], bool] = {}
+        for token, state, cell in over.tolist():
+            if plan and token == plan[0]:
+                continue
+            if cell >= 0:
+                fits = verdicts.get((state, cell))
+                if fits is None:
+                    needed = len(completions.tokens(state, matcher.stack(cell)))
+                    fits = verdicts[state, cell] = needed + 1 <= left - 1
+            else:
+                fits = len(completions.tokens(*matcher.configuration_after(token))) + 1 <= left - 1
+            if not fits:
+                row[token >> 5] &= ~np.uint32(1 << (token & 31))
+
+    def _plan(self, length: int) -> Tokens | None:
+        return self._plans[length - 1] if length else self._first_plan
+
+    def _witness(self, matcher: Matcher) -> Tokens:
+        return self._completions.tokens(*matcher.configuration())
+
+    def _bytes_needed(self, matcher: Matcher) -> int:
+        """An upper bound in bytes on what the configuration needs."""
+        state, cell, _ = matcher.position()
+        completions = self._completions
+        total = completions.cost(state)
+        cells = matcher.cells
+        while cell:
+            then = int(cells[cell, t.C_RETURN])
+            total += completions.cost(then if then >= 0 else -1 - then)
+            cell = int(cells[cell, t.C_NEXT])
+        return min(total, 1 << 28)
+
+    def _survey(self, matcher: Matcher, limit: int, *, in_tokens: bool) -> tuple[int, NDArray[np.int32]]:
+        """(largest need, what is over the limit), the frames below measured in tokens or in bytes."""
+        state, cell, top = matcher.position()
+        completions, store = self._completions, matcher.store
+        machine = store.machine
+        registers = np.zeros(9, dtype=np.int64)
+        registers[s.V_STATE], registers[s.V_CELL], registers[s.V_TOP] = state, cell, top
+        registers[s.V_LIMIT] = limit
+        with machine.lock:
+            while True:
+                cells = matcher.cells
+                if self._cell_costs.shape[0] < cells.shape[0]:
+                    self._cell_costs = np.zeros(cells.shape[0], dtype=np.int32)
+                    registers[s.V_NODE] = 0
+                if registers[s.V_NODE] == 0:
+                    self._measure_stack(matcher, cell, in_tokens=in_tokens)
+                status = s.survey(
+                    machine.states, machine.maps, machine.actions, machine.memo, cells, store.trie, store.token_ids,
+                    completions.frames, completions.costs, self._cell_costs, completions.over, registers,
+                )  # fmt: skip
+                if status == t.OK:
+                    return int(registers[s.V_MOST]), completions.over[: int(registers[s.V_FOUND])].copy()
+                missing = int(registers[s.V_DETAIL])
+                if status == t.UNKNOWN_COST:
+                    completions.cost(missing if missing >= 0 else -1 - missing)
+                elif status == t.UNKNOWN_STATE:
+                    machine.expand(missing)
+                elif status == t.UNKNOWN_POP:
+                    machine.resolve(missing, int(registers[s.V_OUTCOME]))
+                else:
+                    raise LimitExceeded(f"nested deeper than {machine.limits.stack_depth} (Limits.stack_depth)")
+
+    def _measure_stack(self, matcher: Matcher, cell: int, *, in_tokens: bool) -> None:
+        """Fill the costs of the matcher's own cells, from the bottom up."""
+        cells, completions = matcher.cells, self._completions
+        chain = []
+        while cell:
+            chain.append(cell)
+            cell = int(cells[cell, t.C_NEXT])
+        self._cell_costs[0] = 0
+        total = 0
+        for cell in reversed(chain):
+            then = int(cells[cell, t.C_RETURN])
+            total += completions.cost(then if then >= 0 else -1 - then)
+            if in_tokens and then >= 0:
+                total = min(total, len(completions.tokens(then, matcher.stack(int(cells[cell, t.C_NEXT])))))
+            self._cell_costs[cell] = min(total, 1 << 28)
+
+

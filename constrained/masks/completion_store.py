@@ -1,0 +1,81 @@
+"""Shortest completions of one machine over one vocabulary, in bytes and in tokens, memoised."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from constrained.automata.completions import Completions, Stack
+from constrained.automata.waits import outcomes
+from constrained.masks.row_store import RowStore
+from constrained.vocabulary import Vocabulary
+from grammars.errors import LimitExceeded
+
+_MOST_KEPT = 20_000
+
+
+class CompletionStore:
+    """What budgets and `shortest_completion` share.
+
+    Attributes:
+        costs: int32[states], bytes from a state to the end of its frame, -1 where not computed yet.
+        growth: for a row, by how many bytes its worst token raises the need of a configuration.
+        bytes_are_tokens: whether every byte is a token, so that a need in bytes bounds one in tokens.
+        frames, over: scratch of the survey kernel.
+    """
+
+    def __init__(self, store: RowStore, vocabulary: Vocabulary) -> None:
+        self._machine = store.machine
+        self._trie = vocabulary.trie  # not the vocabulary itself, which keys the store weakly
+        singles = [token for token in vocabulary.tokens if token is not None and len(token) == 1]
+        self.bytes_are_tokens = len(set(singles)) == 256
+        self._search = Completions(store.machine, frozenset(token[0] for token in singles))
+        self.costs: NDArray[np.int32] = np.full(store.limits.states, -1, dtype=np.int32)
+        self.growth: dict[int, int] = {}
+        self.frames: NDArray[np.int32] = np.zeros((store.machine.horizon + 2, 3), dtype=np.int32)
+        self.over: NDArray[np.int32] = np.empty((len(store.token_ids) + 1, 3), dtype=np.int32)
+        self._texts: OrderedDict[tuple[int, Stack], bytes] = OrderedDict()
+        self._tokens: OrderedDict[tuple[int, Stack], tuple[int, ...]] = OrderedDict()
+
+    def text(self, state: int, stack: Stack) -> bytes:
+        """One shortest completion of a configuration."""
+        found = self._texts.get((state, stack))
+        if found is None:
+            with self._machine.lock:
+                found = self._texts[state, stack] = self._search.shortest(state, stack)
+            while len(self._texts) > _MOST_KEPT:
+                self._texts.popitem(last=False)
+        return found
+
+    def tokens(self, state: int, stack: Stack) -> tuple[int, ...]:
+        """The fewest tokens that spell a shortest completion, without the end token.
+
+        Raises:
+            LimitExceeded: the vocabulary cannot spell it.
+        """
+        found = self._tokens.get((state, stack))
+        if found is None:
+            data = self.text(state, stack)
+            spelled = self._trie.shortest_tokenization(data)
+            if spelled is None:
+                raise LimitExceeded(f"the vocabulary has no tokens for the completion {data[:80]!r}")
+            found = self._tokens[state, stack] = tuple(spelled)
+            while len(self._tokens) > _MOST_KEPT:
+                self._tokens.popitem(last=False)
+        return found
+
+    def cost(self, state: int) -> int:
+        """Bytes from `state` to the end of its frame; for a wait state, whatever the frame above is left with."""
+        found = int(self.costs[state])
+        if found < 0:
+            with self._machine.lock:
+                left_with = outcomes(self._machine, state)
+                if left_with is None:
+                    found = self._search.leaving(state)
+                else:
+                    after = [self._machine.resolve(state, outcome) for outcome in left_with]
+                    found = max((self.cost(then) for then in after if then), default=1 << 28)
+                self.costs[state] = min(found, 1 << 28)
+        return int(self.costs[state])
