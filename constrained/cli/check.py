@@ -12,6 +12,7 @@ from typing import Any
 from constrained.cli.errors import OK, USAGE, UsageError
 from constrained.cli.grammar_options import Grammar, add_grammar_options, read_grammar
 from constrained.cli.tokenizer_option import add_tokenizer_option, read_vocabulary
+from constrained.compile import compile as compile_grammar
 from constrained.errors import GrammarError
 from grammars import JsonSchema
 
@@ -66,11 +67,9 @@ def run(options: argparse.Namespace) -> int:
 
 def refusals(grammar: Grammar, vocabulary: Any) -> Iterator[Finding]:
     """What makes `compile` refuse the grammar; each refused keyword is taken out to find the next one."""
-    from constrained import compile
-
     for _ in range(_MOST_REFUSALS):
         try:
-            compile(grammar, vocabulary)
+            compile_grammar(grammar, vocabulary)
         except GrammarError as error:
             pointer, keyword = getattr(error, "pointer", None), getattr(error, "keyword", None)
             message = getattr(error, "message", str(error))
