@@ -163,6 +163,7 @@ def join(x: Rx, y: Rx) -> Rx:
 
 def join_all(sets: list[Rx]) -> Rx:
     """The union of many sets."""
+    sets = [one for one in sets if one is not NONE]
     if not sets:
         return NONE
     if len(sets) <= 3:

@@ -1,0 +1,378 @@
+"""Languages with assertions as a lazy alternating automaton.
+
+A condition says what the rest of the text must be, given what came before: lookaheads are conjunctions (and negations)
+of conditions, a lookbehind is a guard on the text so far, and a repeat whose body holds an assertion is a loop.  The text
+so far matters only through the derivatives of "anything that ends as the lookbehind wants", which are followed along;
+so each guard's truth is known when it is met, and every state is a finite boolean combination.  Kept as unions of
+conjunctions, there are finitely many of them.
+
+Conditions without guards and loops are plain languages; the constructors fold them at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from grammars.errors import LimitExceeded
+from grammars.regular import ALL, ANY, EPSILON, NONE, Rx, complement, concat, intersect, union
+from grammars.regular.charset import join_all, meet, minus
+from grammars.regular.derive import raw_moves
+from grammars.regular.machine import machine
+
+TERM_LIMIT = 2_000
+"""Conjunctions in one condition; past it the assertions of an expression cost too much."""
+
+
+@dataclass(frozen=True, slots=True)
+class Then:
+    """A plain language, then a condition on the rest."""
+
+    head: Rx
+    rest: Condition
+
+
+@dataclass(frozen=True, slots=True)
+class Either:
+    """At least one condition holds."""
+
+    options: frozenset[Condition]
+
+
+@dataclass(frozen=True, slots=True)
+class Both:
+    """All conditions hold."""
+
+    parts: frozenset[Condition]
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """A condition that does not hold."""
+
+    inner: Condition
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """The text before is in `past` (or is not), and the condition holds."""
+
+    past: Rx
+    positive: bool
+    rest: Condition
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """The least condition X = rest or (body, then X).
+
+    Attributes:
+        key: what the loop is a loop of; equal keys are equal loops.
+        unfold: from the loop itself to the condition `body, then X`.
+    """
+
+    key: object
+    rest: Condition
+    unfold: Callable[[Loop], Condition]
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Loop) and self.key == other.key and self.rest == other.rest)
+
+    def __hash__(self) -> int:
+        return hash((self.key, self.rest))
+
+
+Condition: TypeAlias = Rx | Then | Either | Both | Not | Guard | Loop
+Facts: TypeAlias = dict[Rx, bool]
+
+
+def then(head: Rx, rest: Condition) -> Condition:
+    """`head`, then the condition."""
+    if isinstance(rest, Rx):
+        return concat(head, rest)
+    if head is EPSILON:
+        return rest
+    return NONE if head is NONE else Then(head, rest)
+
+
+def guard(past: Rx, positive: bool, rest: Condition) -> Condition:
+    """The condition, provided that the text before is in `past` (or is not)."""
+    return NONE if rest is NONE else Guard(past, positive, rest)
+
+
+def either(conditions: Iterable[Condition]) -> Condition:
+    """At least one of them holds."""
+    plain: list[Rx] = []
+    heads: dict[Condition, list[Rx]] = {}
+    guards: dict[tuple[Rx, bool], list[Condition]] = {}
+    others: set[Condition] = set()
+    stack = list(conditions)
+    while stack:
+        one = stack.pop()
+        if isinstance(one, Rx):
+            plain.append(one)
+        elif isinstance(one, Either):
+            stack.extend(one.options)
+        elif isinstance(one, Then):
+            heads.setdefault(one.rest, []).append(one.head)
+        elif isinstance(one, Guard):
+            guards.setdefault((one.past, one.positive), []).append(one.rest)
+        else:
+            others.add(one)
+    language = union(*plain)
+    if language is ALL:
+        return ALL
+    if language is not NONE:
+        others.add(language)
+    for rest, users in heads.items():
+        others.add(then(union(*users), rest))
+    for (past, positive), rests in guards.items():
+        others.add(guard(past, positive, rests[0] if len(rests) == 1 else either(rests)))
+    if not others:
+        return NONE
+    if len(others) > TERM_LIMIT:
+        raise LimitExceeded(f"the assertions of a regular expression need more than {TERM_LIMIT} alternatives")
+    return next(iter(others)) if len(others) == 1 else Either(frozenset(others))
+
+
+def both(conditions: Iterable[Condition]) -> Condition:
+    """All of them hold."""
+    plain: list[Rx] = []
+    others: set[Condition] = set()
+    stack = list(conditions)
+    while stack:
+        one = stack.pop()
+        if isinstance(one, Rx):
+            plain.append(one)
+        elif isinstance(one, Both):
+            stack.extend(one.parts)
+        else:
+            others.add(one)
+    language = intersect(*plain)
+    if language is NONE:
+        return NONE
+    if not others:
+        return language
+    if language is not ALL:
+        others.add(language)
+    if len(others) == 1:
+        return next(iter(others))
+    for one in others:
+        if isinstance(one, Either):
+            rest = others - {one}
+            return either(both((option, *rest)) for option in one.options)
+        if isinstance(one, Not) and one.inner in others:
+            return NONE
+    guards = [one for one in others if isinstance(one, Guard)]
+    if guards:
+        first = min(guards, key=lambda one: (one.past.serial, one.positive))
+        inner: list[Condition] = [one for one in others if one is not first]
+        for index, one in enumerate(inner):
+            if isinstance(one, Guard) and one.past is first.past:
+                if one.positive is not first.positive:
+                    return NONE
+                inner[index] = one.rest
+        return guard(first.past, first.positive, both((first.rest, *inner)))
+    return Both(frozenset(others))
+
+
+def negate(condition: Condition) -> Condition:
+    """It does not hold."""
+    if isinstance(condition, Rx):
+        return complement(condition)
+    if isinstance(condition, Not):
+        return condition.inner
+    if isinstance(condition, Either):
+        return both(negate(one) for one in condition.options)
+    if isinstance(condition, Both):
+        return either(negate(one) for one in condition.parts)
+    if isinstance(condition, Guard):
+        return either(
+            (
+                guard(condition.past, not condition.positive, ALL),
+                guard(condition.past, condition.positive, negate(condition.rest)),
+            )
+        )
+    return Not(condition)
+
+
+# --- what a condition says about the empty rest, and about the rest after one more character --------------------------
+
+
+def _unfolded(loop: Loop) -> Condition:
+    return either((loop.rest, loop.unfold(loop)))
+
+
+def _holds_for_empty(condition: Condition, facts: Facts, active: frozenset[Loop] = frozenset()) -> bool:
+    if isinstance(condition, Rx):
+        return condition.nullable
+    if isinstance(condition, Then):
+        return condition.head.nullable and _holds_for_empty(condition.rest, facts, active)
+    if isinstance(condition, Either):
+        return any(_holds_for_empty(one, facts, active) for one in condition.options)
+    if isinstance(condition, Both):
+        return all(_holds_for_empty(one, facts, active) for one in condition.parts)
+    if isinstance(condition, Not):
+        return not _holds_for_empty(condition.inner, facts, active)
+    if isinstance(condition, Guard):
+        return facts[condition.past] is condition.positive and _holds_for_empty(condition.rest, facts, active)
+    # A turn that consumes nothing leads back here and adds nothing.
+    return condition not in active and _holds_for_empty(_unfolded(condition), facts, active | {condition})
+
+
+_Steps: TypeAlias = list[tuple[Rx, Condition]]
+
+
+def _step(condition: Condition, facts: Facts, active: frozenset[Loop] = frozenset()) -> _Steps:
+    """Disjoint sets of code points with the conditions on what follows."""
+    if isinstance(condition, Rx):
+        return list(raw_moves(condition))
+    if isinstance(condition, Then):
+        ahead: _Steps = [(chars, then(target, condition.rest)) for chars, target in raw_moves(condition.head)]
+        if condition.head.nullable:
+            return _overlay([ahead, _step(condition.rest, facts, active)])
+        return ahead
+    if isinstance(condition, Either):
+        return _overlay([_step(one, facts, active) for one in condition.options])
+    if isinstance(condition, Both):
+        result: _Steps = [(ANY, ALL)]
+        for one in condition.parts:
+            steps = _step(one, facts, active)
+            result = [
+                (chars, both((left, right)))
+                for first, left in result
+                for second, right in steps
+                if (chars := meet(first, second)) is not NONE
+            ]
+        return result
+    if isinstance(condition, Not):
+        steps = _step(condition.inner, facts, active)
+        rest = minus(ANY, join_all([chars for chars, _ in steps]))
+        out = [(chars, negate(target)) for chars, target in steps]
+        return [*out, (rest, ALL)] if rest is not NONE else out
+    if isinstance(condition, Guard):
+        return _step(condition.rest, facts, active) if facts[condition.past] is condition.positive else []
+    if condition in active:
+        return []
+    return _step(_unfolded(condition), facts, active | {condition})
+
+
+def _overlay(lists: list[_Steps]) -> _Steps:
+    """Alternatives side by side: where sets overlap, either condition will do."""
+    result: list[tuple[Rx, list[Condition]]] = []
+    for steps in lists:
+        following: list[tuple[Rx, list[Condition]]] = []
+        for chars, targets in result:
+            for other, target in steps:
+                common = meet(chars, other)
+                if common is not NONE:
+                    following.append((common, [*targets, target]))
+                    chars = minus(chars, common)
+                    if chars is NONE:
+                        break
+            if chars is not NONE:
+                following.append((chars, targets))
+        covered = join_all([chars for chars, _ in result])
+        for chars, target in steps:
+            rest = minus(chars, covered)
+            if rest is not NONE:
+                following.append((rest, [target]))
+        result = following
+    return [(chars, either(targets)) for chars, targets in result]
+
+
+# --- states -----------------------------------------------------------------------------------------------------------
+
+
+def _resolve(condition: Condition, facts: Facts) -> Condition:
+    """The condition with the guards decided that stand at the present place."""
+    if isinstance(condition, Guard):
+        return _resolve(condition.rest, facts) if facts[condition.past] is condition.positive else NONE
+    if isinstance(condition, Either):
+        return either(_resolve(one, facts) for one in condition.options)
+    if isinstance(condition, Both):
+        return both(_resolve(one, facts) for one in condition.parts)
+    if isinstance(condition, Not):
+        return negate(_resolve(condition.inner, facts))
+    return condition
+
+
+def _guards(condition: Condition, found: set[Rx], seen: set[Condition]) -> None:
+    """Collect the pasts that guards anywhere in the condition ask about."""
+    stack = [condition]
+    while stack:
+        one = stack.pop()
+        if isinstance(one, Rx) or one in seen:
+            continue
+        seen.add(one)
+        if isinstance(one, Guard):
+            found.add(one.past)
+            stack.append(one.rest)
+        elif isinstance(one, Then):
+            stack.append(one.rest)
+        elif isinstance(one, Either):
+            stack.extend(one.options)
+        elif isinstance(one, Both):
+            stack.extend(one.parts)
+        elif isinstance(one, Not):
+            stack.append(one.inner)
+        else:
+            stack.append(one.rest)
+            stack.append(one.unfold(one))
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """A state: a condition on the rest, and the residual of every past that its guards ask about."""
+
+    condition: Condition
+    pasts: tuple[tuple[Rx, Rx], ...]
+
+    @property
+    def nullable(self) -> bool:
+        """Whether the text may end here."""
+        return _holds_for_empty(self.condition, self._facts())
+
+    def _facts(self) -> Facts:
+        return {past: residual.nullable for past, residual in self.pasts}
+
+    def moves(self) -> list[tuple[Rx, Rx]]:
+        """Disjoint sets of code points with what may follow."""
+        out: list[tuple[Rx, Rx]] = []
+        for chars, target in _step(self.condition, self._facts()):
+            splits: list[tuple[Rx, dict[Rx, Rx]]] = [(chars, {})]
+            for past, residual in self.pasts:
+                splits = [
+                    (common, {**residuals, past: following})
+                    for one, residuals in splits
+                    for other, following in _complete(residual)
+                    if (common := meet(one, other)) is not NONE
+                ]
+            out.extend((one, _state(target, residuals)) for one, residuals in splits)
+        return out
+
+
+def _complete(rx: Rx) -> list[tuple[Rx, Rx]]:
+    moves = list(raw_moves(rx))
+    rest = minus(ANY, join_all([chars for chars, _ in moves]))
+    return [*moves, (rest, NONE)] if rest is not NONE else moves
+
+
+def _state(condition: Condition, residuals: dict[Rx, Rx]) -> Rx:
+    condition = _resolve(condition, {past: residual.nullable for past, residual in residuals.items()})
+    if isinstance(condition, Rx):
+        return condition
+    needed: set[Rx] = set()
+    _guards(condition, needed, set())
+    pasts = tuple((past, residuals[past]) for past in sorted(needed, key=lambda one: one.serial))
+    return machine(Conditions(condition, pasts))
+
+
+def language(condition: Condition) -> Rx:
+    """The texts that satisfy a condition at their start."""
+    if isinstance(condition, Rx):
+        return condition
+    needed: set[Rx] = set()
+    _guards(condition, needed, set())
+    return _state(condition, {past: past for past in needed})

@@ -1,0 +1,476 @@
+"""Parser of the regular expressions of Python's `re` for `str` (Library Reference, "Regular Expression Syntax", 3.11).
+
+The order of alternatives and lazy or greedy repetition do not matter to the language, except inside atomic groups and
+for possessive repeats, which are accepted where they can be put without backtracking.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import unicodedata
+
+from grammars.regex.casing import python_ignore_case
+from grammars.regex.reader import Group, Reader
+from grammars.regex.syntax import (
+    Look,
+    Node,
+    Repeat,
+    Sequence,
+    boundary,
+    choice,
+    end_of_text,
+    line_end,
+    line_start,
+    no_boundary,
+    possessive,
+    prefix_free,
+    sequence,
+    start_of_text,
+)
+from grammars.regex.unicode_sets import (
+    ASCII_DIGIT,
+    ASCII_SPACE,
+    ASCII_WORD,
+    LINE_FEED,
+    invert,
+    python_digit,
+    python_space,
+    python_word,
+)
+from grammars.regular import ANY, Rx, chars, longest_length, shortest_length
+from grammars.regular.charset import join_all
+
+I, L, M, S, U, X, A = (int(flag) for flag in (re.I, re.L, re.M, re.S, re.U, re.X, re.A))
+ACCEPTED_FLAGS = I | M | S | U | X | A | int(re.DEBUG)
+
+_FLAGS = {"i": I, "L": L, "m": M, "s": S, "x": X, "a": A, "u": U}
+_TYPES = {"L": L, "a": A, "u": U}
+_SPACES = " \t\n\r\v\f"
+_DIGITS = "0123456789"
+_OCTAL = "01234567"
+_HEX = "0123456789abcdefABCDEF"
+_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_CONTROLS = {"a": "\a", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "\\": "\\"}
+_WIDTHS = {"x": 2, "u": 4, "U": 8}
+
+
+class PythonReader(Reader):
+    """Reads one pattern; `parse` gives its syntax."""
+
+    def __init__(self, pattern: str, flags: int) -> None:
+        if flags & L:
+            raise ValueError("cannot use LOCALE flag with a str pattern")
+        if flags & A and flags & U:
+            raise ValueError("ASCII and UNICODE flags are incompatible")
+        super().__init__(pattern, flags)
+        self.names: dict[str, int] = {}
+        self.groups = 1
+
+    def parse(self) -> Node:
+        """The syntax of the pattern.
+
+        Raises:
+            RegexError: if `re` would not compile it either.
+            UnsupportedFeature: for back-references, conditionals, and what gives up backtracking in a way that matters.
+        """
+        pattern = self.pattern
+        while self.position < len(pattern):
+            char = pattern[self.position]
+            if self.flags & X:
+                if char in _SPACES:
+                    self.position += 1
+                    continue
+                if char == "#":
+                    end = pattern.find("\n", self.position)
+                    self.position = len(pattern) if end < 0 else end + 1
+                    continue
+            start = self.position
+            self.position += 1
+            if char not in "\\[(){*+?.^$|":
+                self._literal(char)
+            elif char == "\\":
+                self._escape(start)
+            elif char == "[":
+                self.add(self._class(start))
+            elif char == "(":
+                self._group(start)
+            elif char == ")":
+                if len(self.stack) == 1:
+                    self.fail("unbalanced parenthesis", start)
+                self._close()
+            elif char == "|":
+                self.alternative()
+            elif char == ".":
+                self.add(ANY if self.flags & S else invert(LINE_FEED))
+            elif char == "^":
+                self._anchor(line_start(LINE_FEED, start) if self.flags & M else start_of_text(start))
+            elif char == "$":
+                self._anchor(self._dollar(start))
+            else:
+                self._quantifier(char, start)
+        return self.finish()
+
+    # --- atoms ---
+
+    def _literal(self, char: str) -> None:
+        if self.flags & I:
+            self.add(python_ignore_case(chars([(ord(char), ord(char))]), bool(self.flags & A)))
+        else:
+            self.add(char)
+
+    def _anchor(self, node: Node) -> None:
+        self.add_assertion(node)
+        self.stack[-1].anchor = True
+
+    def _dollar(self, start: int) -> Node:
+        if self.flags & M:
+            return line_end(LINE_FEED, start)
+        return Look(sequence([chars([(10, 10)]), end_of_text(start)]), True, False, start)
+
+    def _quantifier(self, char: str, start: int) -> None:
+        least, most = 0, None
+        if char == "?":
+            most = 1
+        elif char == "+":
+            least = 1
+        elif char == "{":
+            found = self._braces()
+            if found is None:
+                self.position = start + 1
+                self._literal(char)
+                return
+            least, most = found
+        group = self.stack[-1]
+        if not group.items or group.anchor:
+            self.fail("nothing to repeat", start)
+        if group.repeated:
+            self.fail("multiple repeat", start)
+        if self.take("?"):
+            self.apply(least, most, False, start)
+        elif self.take("+"):
+            body = self._as_node(group.items[-1])
+            node = possessive(body, least, most, start)
+            if node is None:
+                self.refuse("a possessive repeat that gives up matches", start)
+            group.items[-1] = node
+            group.repeated = True
+        else:
+            self.apply(least, most, True, start)
+
+    def _braces(self) -> tuple[int, int | None] | None:
+        """The bounds of `{m,n}` behind its brace, or `None` if that is literal text."""
+        start = self.position
+        if self.peek() == "}":
+            return None
+        low = high = self.take_while(_DIGITS)
+        if self.take(","):
+            high = self.take_while(_DIGITS)
+        if not self.take("}"):
+            return None
+        least = self.bounds(low, start) if low else 0
+        most = self.bounds(high, start) if high else None
+        if most is not None and most < least:
+            self.fail("min repeat greater than max repeat", start)
+        return least, most
+
+    # --- escapes ---
+
+    def _escape(self, start: int) -> None:
+        char = self.peek()
+        if not char:
+            self.fail("bad escape (end of pattern)", start)
+        self.position += 1
+        if char == "A":
+            self._anchor(start_of_text(start))
+        elif char == "Z":
+            self._anchor(end_of_text(start))
+        elif char == "b":
+            self._anchor(boundary(self._word(), start))
+        elif char == "B":
+            self._anchor(no_boundary(self._word(), start, in_empty_text=sys.version_info >= (3, 14)))
+        elif char in "dDsSwW":
+            self.add(self._category(char))
+        elif char == "0":
+            self._literal(chr(int("0" + self.take_while(_OCTAL, 2), 8)))
+        elif char in _DIGITS:
+            self._octal_or_reference(char, start)
+        else:
+            self._literal(chr(self._character(char, start)))
+
+    def _word(self) -> Rx:
+        return ASCII_WORD if self.flags & A else python_word()
+
+    def _category(self, char: str) -> Rx:
+        lower = char.lower()
+        if self.flags & A:
+            charset = {"d": ASCII_DIGIT, "s": ASCII_SPACE, "w": ASCII_WORD}[lower]
+        else:
+            charset = {"d": python_digit, "s": python_space, "w": python_word}[lower]()
+        return charset if char == lower else invert(charset)
+
+    def _octal_or_reference(self, first: str, start: int) -> None:
+        digits = first + self.take_while(_DIGITS, 1)
+        if len(digits) == 2 and digits[0] in _OCTAL and digits[1] in _OCTAL and self.peek() in tuple(_OCTAL):
+            digits += self.take_while(_OCTAL, 1)
+            if int(digits, 8) > 0o377:
+                self.fail(f"octal escape value \\{digits} outside of range 0-0o377", start)
+            self._literal(chr(int(digits, 8)))
+            return
+        number = int(digits)
+        if number >= self.groups:
+            self.fail(f"invalid group reference {number}", start + 1)
+        if self.is_open(number):
+            self.fail("cannot refer to an open group", start)
+        self.refuse(f"the back-reference \\{number}", start)
+
+    def _character(self, char: str, start: int) -> int:
+        """The code point of an escape for one character; the cursor is behind `char`."""
+        if char in _WIDTHS:
+            width = _WIDTHS[char]
+            digits = self.take_while(_HEX, width)
+            if len(digits) != width:
+                self.fail(f"incomplete escape \\{char}{digits}", start)
+            code = int(digits, 16)
+            if code > 0x10FFFF:
+                self.fail(f"bad escape \\{char}{digits}", start)
+            return code
+        if char == "N":
+            if not self.take("{"):
+                self.fail("missing {")
+            name_start = self.position
+            name = self.take_until("}", "missing }, unterminated name")
+            try:
+                return ord(unicodedata.lookup(name))
+            except (KeyError, TypeError):
+                self.fail(f"undefined character name {name!r}", name_start)
+        if char in _CONTROLS:
+            return ord(_CONTROLS[char])
+        if char in _LETTERS:
+            self.fail(f"bad escape \\{char}", start)
+        return ord(char)
+
+    # --- classes ---
+
+    def _class(self, start: int) -> Rx:
+        negative = self.take("^")
+        letters: list[tuple[int, int]] = []
+        classes: list[Rx] = []
+        first = True
+        while True:
+            here = self.position
+            if not self.peek():
+                self.fail("unterminated character set", start)
+            if not first and self.take("]"):
+                break
+            first = False
+            low = self._class_atom()
+            if not self.take("-"):
+                if isinstance(low, Rx):
+                    classes.append(low)
+                else:
+                    letters.append((low, low))
+                continue
+            if not self.peek():
+                self.fail("unterminated character set", start)
+            if self.take("]"):
+                letters.append((45, 45))
+                if isinstance(low, Rx):
+                    classes.append(low)
+                else:
+                    letters.append((low, low))
+                break
+            high = self._class_atom()
+            if isinstance(low, Rx) or isinstance(high, Rx) or high < low:
+                self.fail(f"bad character range {self.pattern[here : self.position]}", here)
+            letters.append((low, high))
+        plain = chars(letters)
+        if self.flags & I:
+            plain = python_ignore_case(plain, bool(self.flags & A))
+        charset = join_all([plain, *classes])
+        return invert(charset) if negative else charset
+
+    def _class_atom(self) -> int | Rx:
+        start = self.position
+        char = self.pattern[start]
+        self.position += 1
+        if char != "\\":
+            return ord(char)
+        char = self.peek()
+        if not char:
+            self.fail("bad escape (end of pattern)", start)
+        self.position += 1
+        if char in "dDsSwW":
+            return self._category(char)
+        if char == "b":
+            return 8
+        if char in _OCTAL:
+            digits = char + self.take_while(_OCTAL, 2)
+            if int(digits, 8) > 0o377:
+                self.fail(f"octal escape value \\{digits} outside of range 0-0o377", start)
+            return int(digits, 8)
+        if char in _DIGITS:
+            self.fail(f"bad escape \\{char}", start)
+        return self._character(char, start)
+
+    # --- groups ---
+
+    def _group(self, start: int) -> None:
+        if not self.take("?"):
+            self.open(_itself, start, self._number())
+            return
+        char = self.peek()
+        if not char:
+            self.fail("unexpected end of pattern")
+        self.position += 1
+        if char == ":":
+            self.open(_itself, start)
+        elif char == "P":
+            self._named(start)
+        elif char == "#":
+            self.take_until(")", "missing ), unterminated comment")
+        elif char in "=!<":
+            self._look(char, start)
+        elif char == ">":
+            self.open(_itself, start)
+            self.stack[-1].atomic = True
+        elif char == "(":
+            self.refuse("a conditional group", start)
+        elif char in _FLAGS or char == "-":
+            self._inline_flags(char, start)
+        else:
+            self.fail(f"unknown extension ?{char}", start + 1)
+
+    def _number(self) -> int:
+        self.groups += 1
+        return self.groups - 1
+
+    def _named(self, start: int) -> None:
+        if self.take("="):
+            name = self.take_until(")", "missing ), unterminated name")
+            if name not in self.names:
+                self.fail(f"unknown group name {name!r}", start + 4)
+            self.refuse(f"the back-reference (?P={name})", start)
+        if not self.take("<"):
+            self.fail(f"unknown extension ?P{self.peek()}" if self.peek() else "unexpected end of pattern", start + 1)
+        name = self.take_until(">", "missing >, unterminated name")
+        if not name.isidentifier():
+            self.fail(f"bad character in group name {name!r}" if name else "missing group name", start + 4)
+        if name in self.names:
+            self.fail(f"redefinition of group name {name!r}", start + 4)
+        number = self._number()
+        self.names[name] = number
+        self.open(_itself, start, number)
+
+    def _look(self, char: str, start: int) -> None:
+        ahead = char != "<"
+        if not ahead:
+            char = self.peek()
+            if not char:
+                self.fail("unexpected end of pattern")
+            if char not in "=!":
+                self.fail(f"unknown extension ?<{char}", start + 1)
+            self.position += 1
+
+        def close(body: Node) -> Node:
+            if not ahead:
+                shortest, longest = width(body)
+                if shortest != longest:
+                    self.fail("look-behind requires fixed-width pattern", start)
+            return Look(body, ahead, char == "!", start)
+
+        self.open(close, start)
+
+    def _inline_flags(self, char: str, start: int) -> None:
+        added = removed = 0
+        while char != "-":
+            if char == "L":
+                self.fail("bad inline flags: cannot use 'L' flag with a str pattern")
+            added |= _FLAGS[char]
+            if char in _TYPES and added & (A | U) not in (A, U):
+                self.fail("bad inline flags: flags 'a', 'u' and 'L' are incompatible")
+            char = self._flag("-:)", "missing -, : or )")
+            if char == ")":
+                self._global_flags(added, start)
+                return
+            if char == ":":
+                break
+        if char == "-":
+            char = self._flag("", "missing flag")
+            while char != ":":
+                if char in _TYPES:
+                    self.fail("bad inline flags: cannot turn off flags 'a', 'u' and 'L'")
+                removed |= _FLAGS[char]
+                char = self._flag(":", "missing :")
+        if added & removed:
+            self.fail("bad inline flags: flag turned on and off")
+        self.open(_itself, start)
+        if added & (A | U):
+            self.flags &= ~(A | U)
+        self.flags = (self.flags | added) & ~removed
+
+    def _flag(self, others: str, missing: str) -> str:
+        char = self.peek()
+        if not char:
+            self.fail(missing)
+        if char not in _FLAGS and char not in others:
+            self.fail("unknown flag" if char.isalpha() else missing)
+        self.position += 1
+        return char
+
+    def _global_flags(self, added: int, start: int) -> None:
+        group = self.stack[0]
+        if len(self.stack) > 1 or group.items or group.options:
+            self.fail("global flags not at the start of the expression", start)
+        if added & X and not self.flags & X:
+            # As `re` does: what came before is read again under the new rules.
+            self.position = 0
+        self.flags |= added
+        if self.flags & A and self.flags & U:
+            self.fail("ASCII and UNICODE flags are incompatible", start)
+
+    def _close(self) -> None:
+        group = self.stack[-1]
+        if group.atomic:
+            self._commit(group)
+        self.close()
+
+    def _commit(self, group: Group) -> None:
+        """Put an atomic group without backtracking: where it can match in one way, or ends in a greedy repeat."""
+        body = group.items[:-1] if group.greedy else group.items
+        before = sequence(body)
+        if not group.options and isinstance(before, Rx) and prefix_free(before):
+            if group.greedy is None:
+                return
+            repeated = possessive(*group.greedy, group.start)
+            if repeated is not None:
+                group.items[-1] = repeated
+                return
+        else:
+            whole = choice([*group.options, sequence(group.items)])
+            if isinstance(whole, Rx) and prefix_free(whole):
+                return
+        self.refuse("an atomic group that gives up matches", group.start)
+
+
+def _itself(node: Node) -> Node:
+    return node
+
+
+def width(node: Node) -> tuple[int, int | None]:
+    """The lengths of a shortest and a longest match in code points; `None` is no bound."""
+    if isinstance(node, Rx):
+        return shortest_length(node) or 0, longest_length(node)
+    if isinstance(node, Look):
+        return 0, 0
+    if isinstance(node, Repeat):
+        least, most = width(node.body)
+        bounded = None if node.most is None or most is None else node.most * most
+        return node.least * least, 0 if most == 0 else bounded
+    if isinstance(node, Sequence):
+        widths = [width(item) for item in node.items]
+        highs = [high for _, high in widths if high is not None]
+        return sum(low for low, _ in widths), sum(highs) if len(highs) == len(widths) else None
+    widths = [width(option) for option in node.options]
+    highs = [high for _, high in widths if high is not None]
+    return min(low for low, _ in widths), max(highs) if len(highs) == len(widths) else None
