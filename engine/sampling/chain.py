@@ -41,6 +41,16 @@ class SamplerRow:
         """0-based index of the token to be drawn next."""
         return self.history.output_length
 
+    def forbidden(self) -> dict[HardRule, Collection[int]]:
+        """Tokens that each hard rule forbids at this step, in the order in which the rules give way."""
+        sampling = self.sampling
+        tokens: dict[HardRule, Collection[int]] = {
+            "no_repeat_ngram": self.history.repeats(),
+            "banned_tokens": sampling.banned_ids,
+            "logit_bias": [token for token, bias in sampling.bias_pairs if not math.isfinite(bias)],
+        }
+        return {rule: tokens[rule] for rule in GIVE_WAY}
+
 
 class Chain:
     """Logits in, processed logits out: bias, penalties, n-gram rule, banned tokens, constraint (`scores`), then
@@ -124,15 +134,6 @@ class Chain:
             if self._penalties is not None and row.sampling.has_penalties:
                 self._counts[index][token] += 1
                 self._write_penalties(*self._penalties, index, [token])
-
-    def active_rules(self) -> list[HardRule]:
-        """Hard rules that forbid a token at this step, in the order in which they give way."""
-        active: dict[HardRule, bool] = {
-            "no_repeat_ngram": any(row.history.repeats() for row in self.rows),
-            "banned_tokens": self._banned is not None,
-            "logit_bias": self._forbidden is not None,
-        }
-        return [rule for rule in GIVE_WAY if active[rule]]
 
     def _penalties_from_history(self) -> tuple[Tensor, Tensor]:
         """Factor and offset, float32 [batch, vocab] each, as `processors.penalise` takes them."""

@@ -18,7 +18,7 @@ from engine.sampling import processors
 from engine.sampling.chain import Chain, SamplerRow
 from engine.sampling.errors import EmptyRow, InvalidLogits
 from engine.sampling.mask import Rows
-from engine.sampling.outcome import Draw, Fallback, HardRule, TokenLogprob
+from engine.sampling.outcome import GIVE_WAY, Draw, Fallback, HardRule, TokenLogprob
 from engine.sampling.uniform import uniform
 
 
@@ -138,7 +138,11 @@ class Sampler:
             sound = _give_way(chain, logits, None)
             if sound is not None:
                 return _SoundRow(sound.scores, (Fallback(row.step, cause, "relax"), *sound.fallbacks))
-        rules = (*chain.active_rules(), *(("constraint",) if held else ()), *(("logits",) if speechless else ()))
+        rules = [
+            *(rule for rule, tokens in row.forbidden().items() if tokens),
+            *(["constraint"] if held else []),
+            *(["logits"] if speechless else []),
+        ]
         raise EmptyRow(row.step, index, rules, _remedy(policy, speechless))
 
     def _logprob(self, index: int, token: int, final: Tensor) -> TokenLogprob | None:
@@ -166,14 +170,15 @@ class _SoundRow(NamedTuple):
 
 def _give_way(chain: Chain, logits: Tensor, mask: Rows | None) -> _SoundRow | None:
     """Scores of a one-row chain with as few hard rules dropped, in their order, as it takes; `None` if none suffice."""
-    dropped: list[HardRule] = []
-    waiting = chain.active_rules()
+    row, dropped = chain.rows[0], list[HardRule]()
+    possible = chain.scores(logits, mask, dropped=GIVE_WAY)[0] > -torch.inf
+    # A rule that forbids nothing of what could be drawn without it stands in nobody's way.
+    waiting = [rule for rule, tokens in row.forbidden().items() if bool(possible[list(tokens)].any())]
     while True:
         scores = chain.scores(logits, mask, dropped=dropped)
-        peak = scores.amax()
-        if peak > -torch.inf:
-            step = chain.rows[0].step
-            return _SoundRow(_with_finite_peak(scores), tuple(Fallback(step, rule, "give_way") for rule in dropped))
+        if bool(scores.amax() > -torch.inf):
+            given = tuple(Fallback(row.step, rule, "give_way") for rule in dropped)
+            return _SoundRow(_with_finite_peak(scores), given)
         if not waiting:
             return None
         dropped.append(waiting.pop(0))

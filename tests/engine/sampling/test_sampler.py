@@ -153,12 +153,12 @@ class TestSampleableRows:
 
     def test_banned_tokens_give_way_next(self) -> None:
         sampling = Sampling(no_repeat_ngram=1, banned_tokens=[6], logit_bias={7: NEG})
-        draw = sampler(sampling, [8]).sample(random_logits(0), mask_of([6, 7]))[0]
+        draw = sampler(sampling, [6]).sample(random_logits(0), mask_of([6, 7]))[0]
         assert draw.token_id == 6
         assert [fallback.rule for fallback in draw.fallbacks] == ["no_repeat_ngram", "banned_tokens"]
 
     def test_logit_bias_gives_way_last_and_its_finite_part_stays(self) -> None:
-        sampling = Sampling(temperature=0, no_repeat_ngram=2, banned_tokens=[6], logit_bias={7: NEG, 8: NEG, 9: 50.0})
+        sampling = Sampling(temperature=0, no_repeat_ngram=2, banned_tokens=[7], logit_bias={7: NEG, 8: NEG, 9: 50.0})
         logits = torch.zeros(1, VOCAB)
         logits[0, 8] = 1.0
         draw = sampler(sampling).sample(logits, mask_of([7, 8]))[0]
@@ -166,8 +166,9 @@ class TestSampleableRows:
         assert [fallback.rule for fallback in draw.fallbacks] == ["banned_tokens", "logit_bias"]
         assert all(fallback.policy == "give_way" for fallback in draw.fallbacks)
 
-    def test_rules_that_forbid_nothing_are_not_on_record(self) -> None:
-        draw = sampler(Sampling(no_repeat_ngram=3, banned_tokens=[6]), [1, 2]).sample(random_logits(0), mask_of([6]))[0]
+    def test_rules_that_forbid_nothing_of_what_could_be_drawn_stay_in_force(self) -> None:
+        sampling = Sampling(no_repeat_ngram=1, banned_tokens=[6], logit_bias={7: NEG})
+        draw = sampler(sampling, [1, 2]).sample(random_logits(0), mask_of([6]))[0]
         assert [fallback.rule for fallback in draw.fallbacks] == ["banned_tokens"]
 
     def test_rules_that_leave_something_stay_in_force(self) -> None:
