@@ -1,9 +1,9 @@
 """Languages with assertions as a lazy alternating automaton.
 
-A condition says what the rest of the text must be, given what came before: lookaheads are conjunctions (and negations)
-of conditions, a lookbehind is a guard on the text so far, and a repeat whose body holds an assertion is a loop.  The text
+A condition says what the rest of the text must be, given what came before: lookaheads are conjunctions and negations of
+conditions, a lookbehind is a guard on the text so far, and a repeat whose body holds an assertion is a loop.  The text
 so far matters only through the derivatives of "anything that ends as the lookbehind wants", which are followed along;
-so each guard's truth is known when it is met, and every state is a finite boolean combination.  Kept as unions of
+so each guard's truth is known when it is met, and every state is a boolean combination.  Kept as unions of
 conjunctions, there are finitely many of them.
 
 Conditions without guards and loops are plain languages; the constructors fold them at once.
@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from grammars.errors import LimitExceeded
 from grammars.regular import ALL, ANY, EPSILON, NONE, Rx, complement, concat, intersect, union
 from grammars.regular.charset import join_all, meet, minus
 from grammars.regular.derive import raw_moves
-from grammars.regular.machine import machine
+from grammars.regular.unfold import Unfolding, unfold
 
 TERM_LIMIT = 2_000
 """Conjunctions in one condition; past it the assertions of an expression cost too much."""
@@ -323,8 +323,10 @@ def _guards(condition: Condition, found: set[Rx], seen: set[Condition]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Conditions:
+class Conditions(Unfolding):
     """A state: a condition on the rest, and the residual of every past that its guards ask about."""
+
+    live: ClassVar[bool] = False
 
     condition: Condition
     pasts: tuple[tuple[Rx, Rx], ...]
@@ -337,7 +339,16 @@ class Conditions:
     def _facts(self) -> Facts:
         return {past: residual.nullable for past, residual in self.pasts}
 
-    def moves(self) -> list[tuple[Rx, Rx]]:
+    @property
+    def order(self) -> int:
+        """A structural hash, the same in every process."""
+        return hash((_order(self.condition), *[residual.order for _, residual in self.pasts]))
+
+    def moves(self) -> Iterable[tuple[int, int, Rx]]:
+        """The moves by ranges of code points."""
+        return [(lo, hi, target) for chars, target in self.set_moves() for lo, hi in chars.a]
+
+    def set_moves(self) -> list[tuple[Rx, Rx]]:
         """Disjoint sets of code points with what may follow."""
         out: list[tuple[Rx, Rx]] = []
         for chars, target in _step(self.condition, self._facts()):
@@ -353,6 +364,21 @@ class Conditions:
         return out
 
 
+def _order(condition: Condition) -> int:
+    if isinstance(condition, Rx):
+        return condition.order
+    if isinstance(condition, Then):
+        return hash((1, condition.head.order, _order(condition.rest)))
+    if isinstance(condition, (Either, Both)):
+        members = condition.options if isinstance(condition, Either) else condition.parts
+        return hash((2 if isinstance(condition, Either) else 3, *sorted(map(_order, members))))
+    if isinstance(condition, Not):
+        return hash((4, _order(condition.inner)))
+    if isinstance(condition, Guard):
+        return hash((5, condition.past.order, condition.positive, _order(condition.rest)))
+    return hash((6, _order(condition.rest)))
+
+
 def _complete(rx: Rx) -> list[tuple[Rx, Rx]]:
     moves = list(raw_moves(rx))
     rest = minus(ANY, join_all([chars for chars, _ in moves]))
@@ -366,7 +392,7 @@ def _state(condition: Condition, residuals: dict[Rx, Rx]) -> Rx:
     needed: set[Rx] = set()
     _guards(condition, needed, set())
     pasts = tuple((past, residuals[past]) for past in sorted(needed, key=lambda one: one.serial))
-    return machine(Conditions(condition, pasts))
+    return unfold(Conditions(condition, pasts))
 
 
 def language(condition: Condition) -> Rx:

@@ -1,9 +1,9 @@
 """Parser of ECMA-262 regular expressions (22.2.1 Patterns; Annex B.1.2), as JSON Schema has them.
 
-A pattern is read as with the `u` flag first, as JSON Schema asks.  What is no such expression is read leniently: by Annex
-B, with code points instead of code units, `\\p{…}` and `\\u{…}` where they are well-formed, and what authors bring along
-from other dialects where it can mean one thing only: `(?i)` in front, `(?P<name>…)`, `\\A` in front, `\\Z` and `\\z` at an
-end.
+A pattern is read as with the `u` flag first, as JSON Schema asks.  What is no such expression is read leniently: by
+Annex B, with code points instead of code units, `\\p{…}` and `\\u{…}` where they are well-formed, and what authors
+bring along from other dialects where it can mean one thing only: `(?i)` in front, `(?P<name>…)`, `\\A` in front, `\\Z`
+and `\\z` at an end.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from grammars.regex.unicode_sets import (
 from grammars.regular import ANY, NONE, Rx, chars
 from grammars.regular.charset import join, join_all
 
-I, M, S, U = (int(flag) for flag in (re.I, re.M, re.S, re.U))
-ACCEPTED_FLAGS = I | M | S | U
+IGNORECASE, MULTILINE, DOTALL, UNICODE = (int(flag) for flag in (re.I, re.M, re.S, re.U))
+ACCEPTED_FLAGS = IGNORECASE | MULTILINE | DOTALL | UNICODE
 
-_FLAGS = {"i": I, "m": M, "s": S}
+_FLAGS = {"i": IGNORECASE, "m": MULTILINE, "s": DOTALL}
 _DIGITS = "0123456789"
 _HEX = "0123456789abcdefABCDEF"
 _OCTAL = "01234567"
@@ -96,11 +96,11 @@ class EcmaReader(Reader):
             elif char == "|":
                 self.alternative()
             elif char == ".":
-                self.add(ANY if self.flags & S else invert(ECMA_LINE_ENDS))
+                self.add(ANY if self.flags & DOTALL else invert(ECMA_LINE_ENDS))
             elif char == "^":
-                self._anchor(line_start(ECMA_LINE_ENDS, start) if self.flags & M else start_of_text(start))
+                self._anchor(line_start(ECMA_LINE_ENDS, start) if self.flags & MULTILINE else start_of_text(start))
             elif char == "$":
-                self._anchor(line_end(ECMA_LINE_ENDS, start) if self.flags & M else end_of_text(start))
+                self._anchor(line_end(ECMA_LINE_ENDS, start) if self.flags & MULTILINE else end_of_text(start))
             elif char in "]}":
                 if not self.lenient:
                     self.fail(f"lone {char}", start)
@@ -119,10 +119,12 @@ class EcmaReader(Reader):
     # --- atoms ---
 
     def _fold(self, charset: Rx) -> Rx:
-        return ecma_ignore_case(charset, not self.lenient) if self.flags & I and charset is not NONE else charset
+        return (
+            ecma_ignore_case(charset, not self.lenient) if self.flags & IGNORECASE and charset is not NONE else charset
+        )
 
     def _literal(self, char: str) -> None:
-        if self.flags & I:
+        if self.flags & IGNORECASE:
             self.add(self._fold(chars([(ord(char), ord(char))])))
         else:
             self.add(char)
@@ -243,7 +245,7 @@ class EcmaReader(Reader):
         return ord(char)
 
     def _word(self) -> Rx:
-        if self.flags & I and not self.lenient:
+        if self.flags & IGNORECASE and not self.lenient:
             return join(ASCII_WORD, _KELVIN_AND_LONG_S)
         return ASCII_WORD
 

@@ -1,14 +1,16 @@
 """Writes `unicode_properties.txt`, the character sets that regular expressions name.
 
-Run as `python -m grammars.regex.generate_unicode` with the packages `regex` and `fonttools` (not needed at run time).  What
-Python's own dialect needs (`\\w`, `\\d`, `\\s`, letters with case) is taken from the running interpreter; it is used only
-by interpreters with the same `unicodedata.unidata_version`.  The properties of ECMA-262 (ES2025, tables 67 to 71) are
-taken from `regex`, which follows Unicode closely but for Changes_When_NFKC_Casefolded, which it lacks; the names of scripts from fontTools.
+Run as `python -m grammars.regex.generate_unicode` with the packages `regex` and `fonttools`, which are not needed at
+run time.  What Python's own dialect needs (`\\w`, `\\d`, `\\s`, letters with case) is taken from the running
+interpreter; it is used only by interpreters with the same `unicodedata.unidata_version`.  The properties of ECMA-262
+(ES2025, tables 67 to 71) are taken from `regex`, which follows Unicode closely but lacks Changes_When_NFKC_Casefolded;
+the names of scripts are fontTools'.
 """
 
 from __future__ import annotations
 
 import base64
+import importlib
 import re
 import unicodedata
 import zlib
@@ -88,8 +90,8 @@ def case_ranges(text: str) -> list[tuple[int, int]]:
 
 def main() -> None:
     """Write the file."""
-    import regex
-    from fontTools.unicodedata import Scripts
+    regex = importlib.import_module("regex")
+    scripts: dict[str, str] = importlib.import_module("fontTools.unicodedata").Scripts.NAMES
 
     text = everything()
     lines = [f"python {unicodedata.unidata_version}"]
@@ -103,7 +105,7 @@ def main() -> None:
         lines.append(
             "gc:" + "|".join([name, *others]) + " " + encode(found(regex.finditer(rf"\p{{gc={name}}}+", text)))
         )
-    for short, long in sorted(Scripts.NAMES.items()):
+    for short, long in sorted(scripts.items()):
         others = {"Zinh": ["Qaai"], "Copt": ["Qaac"]}.get(short, [])
         own = found(regex.finditer(rf"\p{{Script={long}}}+", text))
         extended = found(regex.finditer(rf"\p{{scx={long}}}+", text))

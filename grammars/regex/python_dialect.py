@@ -41,11 +41,12 @@ from grammars.regex.unicode_sets import (
 from grammars.regular import ANY, Rx, chars, longest_length, shortest_length
 from grammars.regular.charset import join_all
 
-I, L, M, S, U, X, A = (int(flag) for flag in (re.I, re.L, re.M, re.S, re.U, re.X, re.A))
-ACCEPTED_FLAGS = I | M | S | U | X | A | int(re.DEBUG)
+IGNORECASE, LOCALE, MULTILINE, DOTALL = int(re.I), int(re.L), int(re.M), int(re.S)
+UNICODE, VERBOSE, ASCII = int(re.U), int(re.X), int(re.A)
+ACCEPTED_FLAGS = IGNORECASE | MULTILINE | DOTALL | UNICODE | VERBOSE | ASCII | int(re.DEBUG)
 
-_FLAGS = {"i": I, "L": L, "m": M, "s": S, "x": X, "a": A, "u": U}
-_TYPES = {"L": L, "a": A, "u": U}
+_FLAGS = {"i": IGNORECASE, "L": LOCALE, "m": MULTILINE, "s": DOTALL, "x": VERBOSE, "a": ASCII, "u": UNICODE}
+_TYPES = {"L": LOCALE, "a": ASCII, "u": UNICODE}
 _SPACES = " \t\n\r\v\f"
 _DIGITS = "0123456789"
 _OCTAL = "01234567"
@@ -59,9 +60,9 @@ class PythonReader(Reader):
     """Reads one pattern; `parse` gives its syntax."""
 
     def __init__(self, pattern: str, flags: int) -> None:
-        if flags & L:
+        if flags & LOCALE:
             raise ValueError("cannot use LOCALE flag with a str pattern")
-        if flags & A and flags & U:
+        if flags & ASCII and flags & UNICODE:
             raise ValueError("ASCII and UNICODE flags are incompatible")
         super().__init__(pattern, flags)
         self.names: dict[str, int] = {}
@@ -77,7 +78,7 @@ class PythonReader(Reader):
         pattern = self.pattern
         while self.position < len(pattern):
             char = pattern[self.position]
-            if self.flags & X:
+            if self.flags & VERBOSE:
                 if char in _SPACES:
                     self.position += 1
                     continue
@@ -102,9 +103,9 @@ class PythonReader(Reader):
             elif char == "|":
                 self.alternative()
             elif char == ".":
-                self.add(ANY if self.flags & S else invert(LINE_FEED))
+                self.add(ANY if self.flags & DOTALL else invert(LINE_FEED))
             elif char == "^":
-                self._anchor(line_start(LINE_FEED, start) if self.flags & M else start_of_text(start))
+                self._anchor(line_start(LINE_FEED, start) if self.flags & MULTILINE else start_of_text(start))
             elif char == "$":
                 self._anchor(self._dollar(start))
             else:
@@ -114,8 +115,8 @@ class PythonReader(Reader):
     # --- atoms ---
 
     def _literal(self, char: str) -> None:
-        if self.flags & I:
-            self.add(python_ignore_case(chars([(ord(char), ord(char))]), bool(self.flags & A)))
+        if self.flags & IGNORECASE:
+            self.add(python_ignore_case(chars([(ord(char), ord(char))]), bool(self.flags & ASCII)))
         else:
             self.add(char)
 
@@ -124,7 +125,7 @@ class PythonReader(Reader):
         self.stack[-1].anchor = True
 
     def _dollar(self, start: int) -> Node:
-        if self.flags & M:
+        if self.flags & MULTILINE:
             return line_end(LINE_FEED, start)
         return Look(sequence([chars([(10, 10)]), end_of_text(start)]), True, False, start)
 
@@ -199,11 +200,11 @@ class PythonReader(Reader):
             self._literal(chr(self._character(char, start)))
 
     def _word(self) -> Rx:
-        return ASCII_WORD if self.flags & A else python_word()
+        return ASCII_WORD if self.flags & ASCII else python_word()
 
     def _category(self, char: str) -> Rx:
         lower = char.lower()
-        if self.flags & A:
+        if self.flags & ASCII:
             charset = {"d": ASCII_DIGIT, "s": ASCII_SPACE, "w": ASCII_WORD}[lower]
         else:
             charset = {"d": python_digit, "s": python_space, "w": python_word}[lower]()
@@ -285,8 +286,8 @@ class PythonReader(Reader):
                 self.fail(f"bad character range {self.pattern[here : self.position]}", here)
             letters.append((low, high))
         plain = chars(letters)
-        if self.flags & I:
-            plain = python_ignore_case(plain, bool(self.flags & A))
+        if self.flags & IGNORECASE:
+            plain = python_ignore_case(plain, bool(self.flags & ASCII))
         charset = join_all([plain, *classes])
         return invert(charset) if negative else charset
 
@@ -387,7 +388,7 @@ class PythonReader(Reader):
             if char == "L":
                 self.fail("bad inline flags: cannot use 'L' flag with a str pattern")
             added |= _FLAGS[char]
-            if char in _TYPES and added & (A | U) not in (A, U):
+            if char in _TYPES and added & (ASCII | UNICODE) not in (ASCII, UNICODE):
                 self.fail("bad inline flags: flags 'a', 'u' and 'L' are incompatible")
             char = self._flag("-:)", "missing -, : or )")
             if char == ")":
@@ -405,8 +406,8 @@ class PythonReader(Reader):
         if added & removed:
             self.fail("bad inline flags: flag turned on and off")
         self.open(_itself, start)
-        if added & (A | U):
-            self.flags &= ~(A | U)
+        if added & (ASCII | UNICODE):
+            self.flags &= ~(ASCII | UNICODE)
         self.flags = (self.flags | added) & ~removed
 
     def _flag(self, others: str, missing: str) -> str:
@@ -422,11 +423,11 @@ class PythonReader(Reader):
         group = self.stack[0]
         if len(self.stack) > 1 or group.items or group.options:
             self.fail("global flags not at the start of the expression", start)
-        if added & X and not self.flags & X:
+        if added & VERBOSE and not self.flags & VERBOSE:
             # As `re` does: what came before is read again under the new rules.
             self.position = 0
         self.flags |= added
-        if self.flags & A and self.flags & U:
+        if self.flags & ASCII and self.flags & UNICODE:
             self.fail("ASCII and UNICODE flags are incompatible", start)
 
     def _close(self) -> None:

@@ -1,8 +1,8 @@
 """From syntax to languages: assertions are translated with their continuation, the language of the rest of the text.
 
-`(?=x)` followed by K is K ∩ x·ANY*; `(?<=y)` followed by K is K guarded by "the text so far is in ANY*·y".  Guards whose
-truth is plain from the pattern itself (an anchor at its start, a word boundary after a known character) are decided
-here, so that most patterns come out as plain expressions.
+`(?=x)` followed by K is K ∩ x·ANY*; `(?<=y)` followed by K is K guarded by "the text so far is in ANY*·y".  Guards
+whose truth is plain from the pattern itself (an anchor at its start, a word boundary after a known character) are
+decided here, so that most patterns come out as plain expressions.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ def _decode(encoded: str) -> Rx:
 def _scan(pattern: str) -> Rx:
     """What a one-character pattern of `re` matches: for interpreters with another version of Unicode."""
     found = re.compile(pattern)
-    ranges = []
+    ranges: list[tuple[int, int]] = []
     for plane in range(17):
         base = plane << 16
         text = "".join(" " if 0xD800 <= base + code <= 0xDFFF else chr(base + code) for code in range(0x10000))
@@ -149,6 +149,17 @@ class UnknownProperty(LookupError):
     """A property expression that ECMA-262 does not have, or whose data is not here; the text says which."""
 
 
+@cache
+def _category(name: str) -> Rx:
+    group = _CATEGORY_GROUPS.get(_GROUP_NAMES.get(name, name))
+    if group is not None:
+        return join_all([_category(member) for member in group.split()])
+    encoded = _table()[1].get(f"gc:{name}")
+    if encoded is None:
+        raise UnknownProperty(f"no Unicode general category {name!r}")
+    return _decode(encoded)
+
+
 _SPECIAL: dict[str, Callable[[], Rx]] = {
     "Any": lambda: ANY,
     "ASCII": lambda: chars([(0, 127)]),
@@ -186,14 +197,3 @@ def property_set(expression: str) -> Rx:
         if f"sc:{name}" in table:
             return _decode(table[f"sc:{name}"])
     raise UnknownProperty(f"no Unicode property {expression!r}")
-
-
-@cache
-def _category(name: str) -> Rx:
-    group = _CATEGORY_GROUPS.get(_GROUP_NAMES.get(name, name))
-    if group is not None:
-        return join_all([_category(member) for member in group.split()])
-    encoded = _table()[1].get(f"gc:{name}")
-    if encoded is None:
-        raise UnknownProperty(f"no Unicode general category {name!r}")
-    return _decode(encoded)

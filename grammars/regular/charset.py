@@ -197,6 +197,6 @@ def sample(x: Rx) -> int:
             if low > hi:
                 break
             if high >= lo:
-                return max(lo, low)
+                return max(lo, int(low))
     code: int = x.a[0][0]
     return code

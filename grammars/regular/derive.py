@@ -12,7 +12,6 @@ from grammars.regular.rx import (
     EPSILON,
     INTERSECT,
     LITERAL,
-    MACHINE,
     NONE,
     REPEAT,
     UNFOLD,
@@ -21,7 +20,6 @@ from grammars.regular.rx import (
     Moves,
     Rx,
 )
-from grammars.regular.unfold import unfolded_moves
 from grammars.regular.words import branches, literal
 
 _SWEEP_RANGES = 400
@@ -91,9 +89,7 @@ def _step(rx: Rx) -> Moves:
             out.append((rest_set, ALL))
         return _grouped(out)
     if kind == UNFOLD:
-        return unfolded_moves(rx)
-    if kind == MACHINE:
-        return _grouped(rx.a.moves())
+        return _grouped(rx.a.set_moves())
     return ()
 
 

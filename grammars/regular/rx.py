@@ -26,7 +26,6 @@ UNION = 6  # a: at least two nodes, none of them nullable only by EPSILON, sorte
 REPEAT = 7  # a: what is repeated, least and most: how often
 INTERSECT = 8  # a: at least two nodes, sorted by `order`
 COMPLEMENT = 9  # a: what is complemented
-MACHINE = 10  # a: a State (see machine.py) that says its own derivatives
 UNFOLD = 10  # a: a state that knows its moves (grammars.regular.unfold)
 
 # Flags.
@@ -223,8 +222,6 @@ def render(rx: Rx, depth: int = 6) -> str:
     if kind == COMPLEMENT:
         return f"~({render(rx.a, depth - 1)})"
     if kind == UNFOLD:
-        return f"<{rx.a!r}>"
-    if kind == MACHINE:
         return f"<{type(rx.a).__name__}>"
     inner = render(rx.a, depth - 1)
     if rx.a.kind not in (CHARS, UNION, WORDS, INTERSECT):

@@ -9,19 +9,22 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from typing import ClassVar
 
 from grammars.regular.charset import from_ranges, normalise
-from grammars.regular.rx import BOOLEAN, UNFOLD, Moves, Rx, intern, lookup
+from grammars.regular.rx import BOOLEAN, UNFOLD, Rx, intern, lookup
 
 
 class Unfolding(ABC):
     """A state of a deterministic machine: a hashable value, equal to another only if both have the same language.
 
-    The language must not be empty, nor may any target of `moves` be: nothing searches for dead ends here.
     Attributes that refer to nodes of the algebra keep them alive as long as the state lives.
     """
 
     __slots__ = ()
+
+    live: ClassVar[bool] = True
+    """Whether no state of this class has an empty language; otherwise dead ends are searched for, as in intersections."""
 
     @property
     @abstractmethod
@@ -42,6 +45,13 @@ class Unfolding(ABC):
     def moves(self) -> Iterable[tuple[int, int, Rx]]:
         """Inclusive code point ranges, disjoint and without surrogates, each with the language that follows."""
 
+    def set_moves(self) -> list[tuple[Rx, Rx]]:
+        """The same by disjoint sets of code points (CHARS nodes); states that have sets at hand override this one."""
+        by_target: dict[Rx, list[tuple[int, int]]] = {}
+        for lo, hi, target in self.moves():
+            by_target.setdefault(target, []).append((lo, hi))
+        return [(from_ranges(normalise(ranges)), target) for target, ranges in by_target.items()]
+
 
 def unfold(state: Unfolding) -> Rx:
     """The language of a state."""
@@ -52,18 +62,8 @@ def unfold(state: Unfolding) -> Rx:
     longest = state.longest
     nullable = state.nullable
     # How far a word is from any state is not known without a bound; the flag is what keeps that from being assumed.
-    flags = BOOLEAN if longest is None else 0
+    flags = BOOLEAN if longest is None or not state.live else 0
     node = intern(key, nullable, hash((UNFOLD, state.order)), 0 if nullable else 1, longest, flags, state)
-    node._empty = False
+    if state.live:
+        node._empty = False
     return node
-
-
-def unfolded_moves(rx: Rx) -> Moves:
-    """The moves of an unfolding node, one per target."""
-    state: Unfolding = rx.a
-    by_target: dict[Rx, list[tuple[int, int]]] = {}
-    for lo, hi, target in state.moves():
-        by_target.setdefault(target, []).append((lo, hi))
-    out = [(from_ranges(normalise(ranges)), target) for target, ranges in by_target.items()]
-    out.sort(key=lambda move: move[0].a[0][0])
-    return tuple(out)
