@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar, TypeAlias
 
 from grammars.errors import LimitExceeded
@@ -200,6 +201,7 @@ def negate(condition: Condition) -> Condition:
 # --- what a condition says about the empty rest, and about the rest after one more character --------------------------
 
 
+@lru_cache(maxsize=1024)
 def _unfolded(loop: Loop) -> Condition:
     return either((loop.rest, loop.unfold(loop)))
 
@@ -298,8 +300,11 @@ def _resolve(condition: Condition, facts: Facts) -> Condition:
     return condition
 
 
-def _guards(condition: Condition, found: set[Rx], seen: set[Condition]) -> None:
-    """Collect the pasts that guards anywhere in the condition ask about."""
+@lru_cache(maxsize=4096)
+def _guards(condition: Condition) -> tuple[Rx, ...]:
+    """The pasts that guards anywhere in the condition ask about."""
+    found: set[Rx] = set()
+    seen: set[Condition] = set()
     stack = [condition]
     while stack:
         one = stack.pop()
@@ -318,8 +323,8 @@ def _guards(condition: Condition, found: set[Rx], seen: set[Condition]) -> None:
         elif isinstance(one, Not):
             stack.append(one.inner)
         else:
-            stack.append(one.rest)
-            stack.append(one.unfold(one))
+            stack.append(_unfolded(one))
+    return tuple(sorted(found, key=lambda one: one.serial))
 
 
 @dataclass(frozen=True, slots=True)
@@ -389,16 +394,11 @@ def _state(condition: Condition, residuals: dict[Rx, Rx]) -> Rx:
     condition = _resolve(condition, {past: residual.nullable for past, residual in residuals.items()})
     if isinstance(condition, Rx):
         return condition
-    needed: set[Rx] = set()
-    _guards(condition, needed, set())
-    pasts = tuple((past, residuals[past]) for past in sorted(needed, key=lambda one: one.serial))
-    return unfold(Conditions(condition, pasts))
+    return unfold(Conditions(condition, tuple((past, residuals[past]) for past in _guards(condition))))
 
 
 def language(condition: Condition) -> Rx:
     """The texts that satisfy a condition at their start."""
     if isinstance(condition, Rx):
         return condition
-    needed: set[Rx] = set()
-    _guards(condition, needed, set())
-    return _state(condition, {past: past for past in needed})
+    return _state(condition, {past: past for past in _guards(condition)})

@@ -38,7 +38,7 @@ from grammars.regex.unicode_sets import (
     python_space,
     python_word,
 )
-from grammars.regular import ANY, Rx, chars, longest_length, shortest_length
+from grammars.regular import ANY, Rx, chars, longest_length, repeat, shortest_length
 from grammars.regular.charset import join_all
 
 IGNORECASE, LOCALE, MULTILINE, DOTALL = int(re.I), int(re.L), int(re.M), int(re.S)
@@ -127,7 +127,7 @@ class PythonReader(Reader):
     def _dollar(self, start: int) -> Node:
         if self.flags & MULTILINE:
             return line_end(LINE_FEED, start)
-        return Look(sequence([chars([(10, 10)]), end_of_text(start)]), True, False, start)
+        return Look(sequence([repeat(LINE_FEED, 0, 1), end_of_text(start)]), True, False, start)
 
     def _quantifier(self, char: str, start: int) -> None:
         least, most = 0, None

@@ -98,7 +98,16 @@ def meet(x: Rx, y: Rx) -> Rx:
 
 
 def _meet_ranges(left: Ranges, right: Ranges) -> Ranges:
+    if len(left) < len(right):
+        left, right = right, left
     out: list[tuple[int, int]] = []
+    if len(left) > 8 * len(right):
+        for lo, hi in right:
+            index = _first_reaching(left, lo)
+            while index < len(left) and left[index][0] <= hi:
+                out.append((max(lo, left[index][0]), min(hi, left[index][1])))
+                index += 1
+        return tuple(out)
     i = j = 0
     while i < len(left) and j < len(right):
         lo = max(left[i][0], right[j][0])
@@ -110,6 +119,36 @@ def _meet_ranges(left: Ranges, right: Ranges) -> Ranges:
         else:
             j += 1
     return tuple(out)
+
+
+def _minus_ranges(left: Ranges, right: Ranges) -> Ranges:
+    out: list[tuple[int, int]] = []
+    index = _first_reaching(right, left[0][0])
+    for lo, hi in left:
+        while index < len(right) and right[index][1] < lo:
+            index += 1
+        at = index
+        while at < len(right) and right[at][0] <= hi:
+            if right[at][0] > lo:
+                out.append((lo, right[at][0] - 1))
+            lo = right[at][1] + 1
+            at += 1
+        if lo <= hi:
+            out.append((lo, hi))
+    # A piece that begins or ends in the gap of the surrogates is cut there.
+    return normalise(out)
+
+
+def _first_reaching(ranges: Ranges, code: int) -> int:
+    """Index of the first range that does not end before `code`."""
+    low, high = 0, len(ranges)
+    while low < high:
+        middle = (low + high) // 2
+        if ranges[middle][1] < code:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 def invert_ranges(ranges: Ranges) -> Ranges:
@@ -140,7 +179,7 @@ def minus(x: Rx, y: Rx) -> Rx:
     if found is None:
         if len(_minuses) > _MEMO_LIMIT:
             _minuses.clear()
-        found = _minuses[key] = from_ranges(_meet_ranges(left, invert_ranges(right)))
+        found = _minuses[key] = from_ranges(_minus_ranges(left, right))
     return found
 
 
@@ -166,7 +205,8 @@ def join_all(sets: list[Rx]) -> Rx:
     sets = [one for one in sets if one is not NONE]
     if not sets:
         return NONE
-    if len(sets) <= 3:
+    if len(sets) <= 3 or (len(sets) <= 12 and any(len(one.a) > 50 for one in sets)):
+        # The same few large sets are joined again and again, which is remembered pair by pair.
         result = sets[0]
         for other in sets[1:]:
             result = join(result, other)
@@ -175,16 +215,10 @@ def join_all(sets: list[Rx]) -> Rx:
 
 
 def contains(x: Rx, code: int) -> bool:
-    """Whether a code point is in the set; linear for short sets, by bisection for long ones."""
+    """Whether a code point is in the set."""
     ranges: Ranges = x.a
-    low, high = 0, len(ranges)
-    while low < high:
-        middle = (low + high) // 2
-        if ranges[middle][1] < code:
-            low = middle + 1
-        else:
-            high = middle
-    return low < len(ranges) and ranges[low][0] <= code
+    index = _first_reaching(ranges, code)
+    return index < len(ranges) and ranges[index][0] <= code
 
 
 _PLEASANT = ((97, 122), (48, 57), (65, 90), (32, 33), (35, 91), (93, 126))
