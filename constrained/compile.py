@@ -6,14 +6,13 @@ import threading
 import weakref
 from collections import OrderedDict
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from constrained.automata.machine import Machine
 from constrained.automata.style import Style
 from constrained.automata.text import text_start
 from constrained.automata.values import value_start
 from constrained.limits import DEFAULT_LIMITS, Limits
-from constrained.masks.completion_store import CompletionStore
 from constrained.masks.row_store import RowStore
 from constrained.matcher import Matcher
 from constrained.vocabulary import Vocabulary
@@ -22,6 +21,9 @@ from grammars.errors import EmptyLanguage, GrammarError
 from grammars.json_schema import check_root, root_value
 from grammars.regex import parse
 from grammars.regular import EPSILON, NONE, Rx, chars, concat, literal, literals, repeat, union
+
+if TYPE_CHECKING:
+    from constrained.masks.completion_store import CompletionStore
 
 Grammar = JsonSchema | Regex | Choice
 _KEPT = 256

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from constrained.automata.completions import Stack
 from constrained.budget import Budget
 from constrained.errors import TokenRejected
 from constrained.kernels import machine as m
@@ -16,6 +15,7 @@ from constrained.kernels import tables as t
 from grammars.errors import LimitExceeded
 
 if TYPE_CHECKING:
+    from constrained.automata.completions import Stack
     from constrained.compile import Constraint
 
 _SPARE_CELLS = 64

@@ -96,10 +96,10 @@ class Completions:
             kind = action >> t.KIND_SHIFT
             if kind == t.GOTO:
                 yield label, (action & t.OPERAND_MASK, stack)
-            elif kind == t.PUSH:
+            elif kind in (t.PUSH, t.PUSH_AFTER):
                 then = (action >> t.RETURN_SHIFT) & t.OPERAND_MASK
                 waits = (action >> t.WAITS_BIT) & 1
-                yield b"", (action & t.OPERAND_MASK, (-1 - then if waits else then, stack))
+                yield (label if kind == t.PUSH_AFTER else b""), (action & t.OPERAND_MASK, (-1 - then if waits else then, stack))
             elif kind in (t.POP_AFTER, t.POP_BEFORE) and stack is not None:
                 outcome = action & t.OPERAND_MASK
                 then, rest = stack

@@ -209,7 +209,7 @@ _RULES: dict[Callable[..., Any], Callable[..., int]] = {
     objects.expand_first: _object_first,
     objects.expand_next: _object_next,
     objects.expand_comma: _object_comma,
-    objects.expand_key: _object_key,
+    objects.expand_name: _object_key,
     objects.expand_colon: _object_colon,
     objects.expand_member: _object_member,
     objects.resolve_key: _after_key,

@@ -11,7 +11,7 @@ from constrained.automata.machine import Machine
 from constrained.automata.property_plans import OrderedPlan, Plan, UnorderedPlan
 from constrained.automata.style import Style, add_gap
 from constrained.automata.transitions import Transitions
-from constrained.kernels.tables import goto, pop_after, push
+from constrained.kernels.tables import goto, pop_after, push, push_after
 from grammars.errors import UnsupportedFeature
 from grammars.json_schema.shapes import ObjectShape, Value
 from grammars.regular import NONE, Rx, difference, literals
@@ -139,7 +139,7 @@ def expand_first(machine: Machine, gap: Any, frame: ObjectFrame, progress: Progr
             made.on(CLOSE, CLOSE, pop_after(holds))
         left = frame.continuing(progress)
         if any(left):
-            made.on(QUOTE, QUOTE, goto(_key(machine, frame, left)))
+            made.on(QUOTE, QUOTE, _key(machine, frame, left))
     return made
 
 
@@ -162,28 +162,26 @@ def expand_comma(machine: Machine, gap: Any, frame: ObjectFrame, progress: Progr
     made = Transitions()
     add_gap(machine, made, gap, expand_comma, frame, progress)
     if gap.nullable:
-        made.on(QUOTE, QUOTE, goto(_key(machine, frame, progress)))
+        made.on(QUOTE, QUOTE, _key(machine, frame, progress))
     return made
 
 
 def _key(machine: Machine, frame: ObjectFrame, progress: Progress) -> int:
-    """The state after the opening quote of a key."""
-    return machine.state((expand_key, frame, progress))
-
-
-def expand_key(machine: Machine, frame: ObjectFrame, progress: Progress) -> Transitions | int:
-    """After the opening quote of a key: a trie of names, or a frame of its own where undeclared keys may come."""
-    names = frame.offered_names(progress)
+    """The action on the opening quote of a key: names of a trie, or a frame of its own where undeclared keys may come."""
     languages, _ = frame.groups(progress)
     if not languages:
-        found = sorted((encoded_key(name), _colon(machine, frame, *frame.with_name(progress, name))) for name in names)
-        return expand_words(machine, tuple(found), 0, len(found), 0)
+        return goto(machine.state((expand_name, frame, progress)))
     numbers = {name: index for index, name in enumerate(frame.names)}
-    found = sorted((encoded_key(name), DECLARED + numbers[name]) for name in names)
-    made = Transitions()
-    start = key_start(machine, tuple(found), languages, frame.style.canonical)
-    made.otherwise(push(start, machine.state((resolve_key, frame, progress)), waits=True))
-    return made
+    words = sorted((encoded_key(name), DECLARED + numbers[name]) for name in frame.offered_names(progress))
+    start = key_start(machine, tuple(words), languages, frame.style.canonical)
+    return push_after(start, machine.state((resolve_key, frame, progress)), waits=True)
+
+
+def expand_name(machine: Machine, frame: ObjectFrame, progress: Progress) -> Transitions | int:
+    """After the opening quote of a key that can only be a declared name."""
+    names = frame.offered_names(progress)
+    words = sorted((encoded_key(name), _colon(machine, frame, *frame.with_name(progress, name))) for name in names)
+    return expand_words(machine, tuple(words), 0, len(words), 0)
 
 
 def resolve_key(machine: Machine, outcome: int, frame: ObjectFrame, progress: Progress) -> int:

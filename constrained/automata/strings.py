@@ -13,7 +13,8 @@ from constrained.automata.code_points import Pieces, add_code_points, blocks
 from constrained.automata.machine import Machine
 from constrained.automata.transitions import Transitions
 from constrained.kernels.tables import goto, pop_after
-from grammars.regular import Rx, counter_slack, derivatives, relax_counters
+from grammars.regular import ALL, NONE, Rx, counter_slack, derivatives, intersect, relax_counters
+from grammars.regular.rx import COMPLEMENT, INTERSECT
 
 Languages = tuple[Rx, ...]
 QUOTE, BACKSLASH, SLASH = 0x22, 0x5C, 0x2F
@@ -37,6 +38,10 @@ def string_state(machine: Machine, canonical: bool, languages: Languages) -> int
 
 
 def _base(languages: Languages, horizon: int) -> tuple[Languages, int]:
+    """Languages that these soon cannot be told from, and for how many characters they can be told from them never."""
+    plain = tuple(without_exceptions(rx) for rx in languages)
+    if plain != languages:
+        return plain, 0
     opened = [counter_slack(rx) for rx in languages]
     base = tuple(rx for rx, _ in opened)
     if base != languages:
@@ -44,6 +49,15 @@ def _base(languages: Languages, horizon: int) -> tuple[Languages, int]:
         return base, min(slack, horizon)
     relaxed = tuple(relax_counters(rx, horizon) for rx in languages)
     return relaxed, horizon
+
+
+def without_exceptions(rx: Rx) -> Rx:
+    """The language with those words put back that a finite list takes out of it."""
+    if rx.kind == COMPLEMENT:
+        return ALL if rx.a.high is not None else rx
+    if rx.kind == INTERSECT:
+        return intersect(*(part for part in rx.a if part.kind != COMPLEMENT or part.a.high is None))
+    return rx
 
 
 def expand_string(machine: Machine, canonical: bool, languages: Languages) -> Transitions:
@@ -70,8 +84,6 @@ def next_states(machine: Machine, canonical: bool, languages: Languages) -> list
 
 def joint_derivatives(languages: Languages) -> list[tuple[int, int, Languages]]:
     """The derivatives of several languages on common ranges, dead ones as the empty language."""
-    from grammars.regular import NONE
-
     cuts: set[int] = set()
     each = [derivatives(rx) for rx in languages]
     for moves in each:

@@ -25,6 +25,7 @@ from constrained.kernels.tables import (
     POP_AFTER,
     POP_KEY,
     PUSH,
+    PUSH_AFTER,
     REJECTED,
     RETURN_SHIFT,
     S_ACTIONS,
@@ -119,7 +120,7 @@ def dispatch(
         kind = action >> KIND_SHIFT
         if kind == GOTO:
             return OK, action & OPERAND_MASK, cell, top, 0
-        if kind == PUSH:
+        if kind == PUSH or kind == PUSH_AFTER:
             if top >= cells.shape[0]:
                 return CELLS_FULL, state, cell, top, 0
             then = (action >> RETURN_SHIFT) & OPERAND_MASK
@@ -132,6 +133,8 @@ def dispatch(
             cell = top
             top += 1
             state = action & OPERAND_MASK
+            if kind == PUSH_AFTER:
+                return OK, state, cell, top, 0
             continue
         if kind == ACCEPT:
             return ACCEPTED, state, cell, top, 0

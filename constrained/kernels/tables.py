@@ -26,7 +26,7 @@ END_OF_TEXT = 256
 """The symbol after the last byte, dispatched like a byte."""
 
 KIND_SHIFT = 60
-DEAD, GOTO, PUSH, POP_AFTER, POP_BEFORE, ACCEPT = range(6)
+DEAD, GOTO, PUSH, POP_AFTER, POP_BEFORE, ACCEPT, PUSH_AFTER = range(7)
 """Kinds of actions.  PUSH and POP_BEFORE do not consume the byte: it is dispatched again in the new state."""
 RETURN_SHIFT = 29
 WAITS_BIT = 58
@@ -57,6 +57,11 @@ def goto(state: int) -> int:
 def push(child: int, then: int, *, waits: bool = False) -> int:
     """The action: push the return state `then`, dispatch the byte in `child`; `waits` if the outcome selects what follows."""
     return (PUSH << KIND_SHIFT) | (int(waits) << WAITS_BIT) | (then << RETURN_SHIFT) | child
+
+
+def push_after(child: int, then: int, *, waits: bool = False) -> int:
+    """The action: consume the byte, push the return state `then`, be in `child`."""
+    return (PUSH_AFTER << KIND_SHIFT) | (int(waits) << WAITS_BIT) | (then << RETURN_SHIFT) | child
 
 
 def pop_after(outcome: int) -> int:
