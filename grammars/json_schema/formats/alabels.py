@@ -150,7 +150,7 @@ def _status(code: int) -> str | None:
 
 
 def _may_be_digits(text: str) -> bool:
-    """Whether all code points that the text, read as digits, encodes so far may be in a label (RFC 3492 section 6.2)."""
+    """Whether all code points that the text, read as digits, encodes so far may be in a label (RFC 3492, 6.2)."""
     firsts, lasts = _valid_ranges()
     code, index, bias, count = 128, 0, 72, 0
     delta, weight, place = 0, 1, 36

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 
-from grammars.json_schema.formats import addresses, hostnames, mail, names, times, uris
+from grammars.json_schema.formats import addresses, hostnames, mail, names, patterns, times, uris
 from grammars.regular import Rx
 
 _BUILDERS: dict[str, Callable[[], Rx]] = {
@@ -19,6 +19,7 @@ _BUILDERS: dict[str, Callable[[], Rx]] = {
     "iri": uris.iri_rx,
     "iri-reference": uris.iri_reference_rx,
     "json-pointer": names.json_pointer_rx,
+    "regex": patterns.regex_rx,
     "relative-json-pointer": names.relative_json_pointer_rx,
     "time": times.time_rx,
     "uri": uris.uri_rx,

@@ -1,0 +1,242 @@
+r"""regex: patterns of ECMA-262 (section 22.2.1) that mean the same with and without the flag `u`.
+
+Balanced brackets are not regular, so groups nest up to `MAX_DEPTH`.  Every member is a valid pattern under the strict
+grammar (`u`).  Left out, though valid: back references by number, `\0`, `\u{...}`, surrogate escapes, inline modifiers,
+repeats beyond 999, ranges in classes whose ends are not printable ASCII, hyphens in classes that are neither first nor
+last nor in a range, groups named with more than ASCII letters, digits, `_` and `$`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from grammars.json_schema.formats.pieces import (
+    ALPHA,
+    DIGITS,
+    HEXDIG,
+    LETTERS,
+    among,
+    any_number,
+    exactly,
+    optional,
+)
+from grammars.regular import (
+    ANY,
+    EPSILON,
+    Rx,
+    Unfolding,
+    chars,
+    concat,
+    derivatives,
+    difference,
+    literal,
+    literals,
+    unfold,
+    union,
+)
+
+MAX_DEPTH = 8
+MAX_NAMES = 4
+MAX_NAME_LENGTH = 24
+MAX_REPEAT = 999
+
+_SYNTAX = "^$\\.*+?()[]{}|"
+_PLAIN = difference(ANY, chars(among(_SYNTAX)))
+_CATEGORIES = [
+    "C",
+    "Cc",
+    "Cf",
+    "Co",
+    "L",
+    "Ll",
+    "Lm",
+    "Lo",
+    "Lt",
+    "Lu",
+    "M",
+    "Mc",
+    "Me",
+    "Mn",
+    "N",
+    "Nd",
+    "Nl",
+    "No",
+    "P",
+    "Pc",
+    "Pd",
+    "Pe",
+    "Pf",
+    "Pi",
+    "Po",
+    "Ps",
+    "S",
+    "Sc",
+    "Sk",
+    "Sm",
+    "So",
+    "Z",
+    "Zl",
+    "Zp",
+    "Zs",
+]
+_NAME_START = (*LETTERS, *among("_$"))
+_NAME_PART = (*_NAME_START, *DIGITS)
+
+# What may come next is a matter of what came before: nothing to repeat, something, or a repeat to be made lazy.
+_BARE, _ATOM, _REPEAT = range(3)
+
+
+def regex_rx() -> Rx:
+    """Patterns, without delimiters and flags."""
+    return unfold(_Pattern((), (), _BARE))
+
+
+@dataclass(frozen=True, slots=True)
+class _Pattern(Unfolding):
+    """Between two terms.
+
+    Attributes:
+        open: of each open bracket, outermost first, whether what it encloses may be repeated (lookarounds may not).
+        names: of the named groups so far.
+        after: `_BARE`, `_ATOM` or `_REPEAT`.
+    """
+
+    open: tuple[bool, ...]
+    names: tuple[str, ...]
+    after: int
+
+    @property
+    def nullable(self) -> bool:
+        return not self.open
+
+    @property
+    def order(self) -> int:
+        return hash((1, *self.open, self.after, _order(self.names)))
+
+    def moves(self) -> Iterator[tuple[int, int, Rx]]:
+        atom = self._then(_ATOM)
+        bare = self._then(_BARE)
+        parts = [
+            concat(union(_PLAIN, literal(".")), atom),
+            concat(chars(among("^$|")), bare),
+            concat(literal("["), _class_rx(), atom),
+            concat(literal("\\"), union(concat(_escapes(), atom), concat(chars(among("bB")), bare))),
+        ]
+        if self.names:
+            parts.append(concat(literal("\\k<"), literals(self.names), literal(">"), atom))
+        if self.after == _ATOM:
+            repeat = self._then(_REPEAT)
+            parts += [concat(chars(among("*+?")), repeat), concat(literal("{"), unfold(_Count("")), repeat)]
+        elif self.after == _REPEAT:
+            parts.append(concat(literal("?"), bare))
+        if self.open:
+            closed = _Pattern(self.open[:-1], self.names, _ATOM if self.open[-1] else _BARE)
+            parts.append(concat(literal(")"), unfold(closed)))
+        if len(self.open) < MAX_DEPTH:
+            group = unfold(_Pattern((*self.open, True), self.names, _BARE))
+            look = unfold(_Pattern((*self.open, False), self.names, _BARE))
+            parts += [
+                concat(literals(["(", "(?:"]), group),
+                concat(literals(["(?=", "(?!", "(?<=", "(?<!"]), look),
+            ]
+            if len(self.names) < MAX_NAMES:
+                parts.append(concat(literal("(?<"), unfold(_Name(self.open, self.names, ""))))
+        yield from derivatives(union(*parts))
+
+    def _then(self, after: int) -> Rx:
+        return unfold(_Pattern(self.open, self.names, after))
+
+
+@dataclass(frozen=True, slots=True)
+class _Name(Unfolding):
+    """Inside the name of a group, which must not be one of `names`."""
+
+    open: tuple[bool, ...]
+    names: tuple[str, ...]
+    read: str
+
+    @property
+    def nullable(self) -> bool:
+        return False
+
+    @property
+    def order(self) -> int:
+        return hash((2, *self.open, _order((*self.names, self.read))))
+
+    def moves(self) -> Iterator[tuple[int, int, Rx]]:
+        if self.read and self.read not in self.names:
+            yield 0x3E, 0x3E, unfold(_Pattern((*self.open, True), (*self.names, self.read), _BARE))
+        # A name of full length that is taken already would be a dead end.
+        most = MAX_NAME_LENGTH - 1 if self.read in self.names else MAX_NAME_LENGTH
+        if len(self.read) >= most:
+            return
+        for low, high in _NAME_PART if self.read else _NAME_START:
+            for code in range(low, high + 1):
+                longer = self.read + chr(code)
+                if len(longer) < MAX_NAME_LENGTH or longer not in self.names:
+                    yield code, code, unfold(_Name(self.open, self.names, longer))
+
+
+@dataclass(frozen=True, slots=True)
+class _Count(Unfolding):
+    """Inside `{n}`, `{n,}` or `{n,m}`, after the bracket and the digits `read` of `n`."""
+
+    read: str
+
+    @property
+    def nullable(self) -> bool:
+        return False
+
+    @property
+    def order(self) -> int:
+        return hash((3, *map(ord, self.read)))
+
+    def moves(self) -> Iterator[tuple[int, int, Rx]]:
+        if self.read != "0" and len(self.read) < len(str(MAX_REPEAT)):
+            for digit in range(10):
+                yield 0x30 + digit, 0x30 + digit, unfold(_Count(f"{self.read}{digit}"))
+        if self.read:
+            greater = literals(map(str, range(int(self.read), MAX_REPEAT + 1)))
+            yield 0x2C, 0x2C, concat(optional(greater), literal("}"))
+            yield 0x7D, 0x7D, EPSILON
+
+
+def _order(names: tuple[str, ...]) -> int:
+    return int.from_bytes(",".join(names).encode(), "little")
+
+
+@lru_cache(maxsize=1)
+def _escapes() -> Rx:
+    """What follows a backslash for one character or a set of them, in and out of classes."""
+    digit_not_d = difference(HEXDIG, chars(among("dD")))
+    unicode = union(
+        concat(digit_not_d, exactly(HEXDIG, 3)),
+        concat(chars(among("dD")), chars(among("01234567")), exactly(HEXDIG, 2)),
+    )
+    return union(
+        chars(among("dDsSwWfnrtv/" + _SYNTAX)),
+        concat(literal("c"), ALPHA),
+        concat(literal("x"), exactly(HEXDIG, 2)),
+        concat(literal("u"), unicode),
+        concat(chars(among("pP")), literal("{"), literals(_CATEGORIES), literal("}")),
+    )
+
+
+@lru_cache(maxsize=1)
+def _class_rx() -> Rx:
+    """The rest of a character class after its bracket."""
+    special = among("\\]-")
+    printable = [chr(code) for code in range(0x21, 0x7F) if chr(code) not in "\\]-^["]
+    single = difference(ANY, chars(special))
+    escape = concat(literal("\\"), union(_escapes(), chars(among("b-"))))
+    ordered = union(
+        *(
+            concat(literal(low + "-"), chars(among("".join(high for high in printable if high >= low))))
+            for low in printable
+        )
+    )
+    items = any_number(union(single, escape, ordered))
+    # `^` negates only in the first place; there it must not be read as an item as well, which is the same text anyway.
+    return concat(optional(literal("^")), optional(literal("-")), items, optional(literal("-")), literal("]"))
