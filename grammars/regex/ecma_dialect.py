@@ -226,8 +226,8 @@ class EcmaReader(Reader):
         self.position += 1
         if char in "dDsSwW":
             return self._category(char)
-        if char in "pP" and (found := self._property(char, start)) is not None:
-            return found
+        if char in "pP":
+            return self._property(char, start)
         if char in _CONTROLS:
             return ord(_CONTROLS[char])
         if char == "c":
@@ -254,12 +254,11 @@ class EcmaReader(Reader):
         charset = ASCII_DIGIT if lower == "d" else ECMA_SPACE if lower == "s" else self._word()
         return charset if char == lower else self._fold(invert(charset))
 
-    def _property(self, char: str, start: int) -> Rx | None:
+    def _property(self, char: str, start: int) -> Rx:
+        # Annex B has a letter p here, which nobody means.
         found = re.compile(r"\{([A-Za-z_]+(?:=[A-Za-z0-9_]+)?)\}").match(self.pattern, self.position)
         if found is None:
-            if not self.lenient:
-                self.fail(f"\\{char} without a property in braces", start)
-            return None
+            self.fail(f"\\{char} without a property in braces", start)
         try:
             charset = property_set(found[1])
         except UnknownProperty as error:
