@@ -126,13 +126,16 @@ def _sentencepiece(metadata: Mapping[str, Any], tokens: Sequence[str]) -> Tokeni
 
 
 def merges_from_scores(vocabulary: Mapping[str, int], scores: Sequence[float]) -> list[tuple[str, str]]:
-    """The merges that a SentencePiece vocabulary implies: any two tokens whose join is a token, best score first."""
-    found: list[tuple[float, int, int, str, str]] = []
+    """The merges that a SentencePiece vocabulary implies: any two tokens whose join is a token, best score first.
+
+    Equal scores (Llama 2's runs of spaces have one) go by the ids of the join and of its left part, as published.
+    """
+    found: list[tuple[float, int, int, int, str, str]] = []
     for token, index in vocabulary.items():
         for cut in range(1, len(token)):
             left, right = token[:cut], token[cut:]
             if left in vocabulary and right in vocabulary:
-                found.append((-scores[index], vocabulary[left], vocabulary[right], left, right))
+                found.append((-scores[index], index, vocabulary[left], vocabulary[right], left, right))
     found.sort()
     return [(left, right) for *_, left, right in found]
 
