@@ -21,7 +21,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from engine.config import ModelConfig, RopeConfig
-from engine.errors import ModelFileError
+from engine.errors import EngineError
 from engine.loading.folders import models_folder
 from engine.loading.safetensors import open_safetensors, read_json
 from engine.text import Text
@@ -50,7 +50,7 @@ def read_prepared(folder: Path) -> tuple[ModelConfig, dict[str, Tensor], Text] |
         with open_safetensors(folder / "model.safetensors") as file:
             weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
         text = Text.from_description(description["text"], folder / "tokenizer.json")
-    except (ModelFileError, SafetensorError, KeyError, TypeError):
+    except (EngineError, SafetensorError, KeyError, TypeError):
         shutil.rmtree(folder, ignore_errors=True)
         return None
     return config, weights, text
