@@ -103,10 +103,12 @@ def _expanded_words(bounds: LowerBounds, words: tuple[keys.Word, ...], first: in
     return min(len(word) - depth + bounds.of(then) for word, then in words[first:end])
 
 
-def _beside(
-    bounds: LowerBounds, words: tuple[keys.Word, ...], first: int, end: int, depth: int, inside: int
-) -> int:
-    return min(min(len(word) - depth for word, _ in words[first:end]), bounds.of(inside))
+def _beside(bounds: LowerBounds, words: tuple[keys.Word, ...], inside: int) -> int:
+    return min(min(len(word) for word, _ in words), bounds.of(inside))
+
+
+def _one_beside(bounds: LowerBounds, rest: bytes, _outcome: int, inside: int, offset: int) -> int:
+    return min(len(rest) - offset, bounds.of(inside))
 
 
 def _object_rest(bounds: LowerBounds, plan: Plan, progress: tuple[int, ...]) -> int:
@@ -206,6 +208,7 @@ _RULES: dict[Callable[..., Any], Callable[..., int]] = {
     values.expand_alternatives: _alternatives,
     keys.expand_words: _expanded_words,
     keys.expand_beside: _beside,
+    keys.expand_one_beside: _one_beside,
     objects.expand_first: _object_first,
     objects.expand_next: _object_next,
     objects.expand_comma: _object_comma,

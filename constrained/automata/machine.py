@@ -81,28 +81,49 @@ class Machine:
             found = self._kept[key] = make()
         return found
 
+    def known(self, key: Key) -> int | None:
+        """The state that `key` describes, if it was made already."""
+        return self._numbers.get(key)
+
     def literal(self, data: bytes, then: int) -> int:
         """The first of a run of states that spell `data` and go on in `then`; `then` itself if `data` is empty."""
         if not data:
             return then
-        key = (expand_literal, data, then)
+        key = (expand_literal, data, then, 0)
         first = self._numbers.get(key)
         if first is None:
             length = len(data)
-            first = self._new_states(length)
-            self._numbers[key] = first
-            for offset in range(length):
-                self._keys[first + offset] = (expand_literal, data, then, offset)
-            block = self._new_actions(2 * length)
-            actions = self.actions
-            actions[block : block + 2 * length : 2] = 0
-            targets = np.arange(first + 1, first + length + 1, dtype=np.int64)
-            targets[-1] = then
-            actions[block + 1 : block + 2 * length : 2] = targets | (t.GOTO << t.KIND_SHIFT)
-            rows = self.states[first : first + length]
-            rows[:, t.S_MAP] = [self._single(byte) for byte in data]
-            rows[:, t.S_ACTIONS] = np.arange(block, block + 2 * length, 2)
+            first = self.new_run(key, length)
+            actions = np.zeros((length, 2), dtype=np.int64)
+            actions[:, 1] = np.arange(first + 1, first + length + 1)
+            actions[-1, 1] = then
+            actions[:, 1] |= t.GOTO << t.KIND_SHIFT
+            self.define_run(first, [self.map_number(_SINGLE[byte]) for byte in data], actions, -1)
         return first
+
+    def new_run(self, key: Key, length: int) -> int:
+        """The first of `length` consecutive new states; `key` is that of the first and ends in 0, their offset."""
+        first = self._new_states(length)
+        self._numbers[key] = first
+        stem = key[:-1]
+        for offset in range(length):
+            self._keys[first + offset] = (*stem, offset)
+        return first
+
+    def define_run(self, first: int, maps: list[int], actions: NDArray[np.int64], base: int) -> None:
+        """Transitions of consecutive states at once: a class map and a block of `actions`, int64[states, width], each."""
+        length, width = actions.shape
+        block = self._new_actions(length * width)
+        self.actions[block : block + length * width] = actions.reshape(-1)
+        rows = self.states[first : first + length]
+        rows[:, t.S_MAP] = maps
+        rows[:, t.S_BASE] = base
+        rows[:, t.S_ACTIONS] = np.arange(block, block + length * width, width)
+
+    def map_number(self, groups: bytes) -> int:
+        """The number of a class map, 256 bytes."""
+        number = self._maps.get(groups)
+        return self._new_map(groups) if number is None else number
 
     def expand(self, state: int) -> None:
         """Give `state` its transitions, if it has none yet."""
@@ -166,20 +187,13 @@ class Machine:
 
     def _define(self, state: int, made: Transitions) -> None:
         groups = bytes(made.groups)
-        number = self._maps.get(groups)
-        if number is None:
-            number = self._new_map(groups)
+        number = self.map_number(groups)
         actions = made.actions
         block = self._new_actions(len(actions))
         self.actions[block : block + len(actions)] = actions
         row = self.states[state]
         row[t.S_MAP] = number
         row[t.S_ACTIONS] = block  # last: readers without the lock take it as the sign that the rest is there
-
-    def _single(self, byte: int) -> int:
-        groups = _SINGLE[byte]
-        number = self._maps.get(groups)
-        return self._new_map(groups) if number is None else number
 
     def _new_map(self, groups: bytes) -> int:
         number = self.map_count

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from constrained.automata.children import Progress, distinct, survivors
-from constrained.automata.keys import DECLARED, Word, encoded_key, expand_words, key_start
+from constrained.automata.keys import BARRED, DECLARED, encoded_key, expand_words, key_start, name_number, name_of
 from constrained.automata.machine import Machine
 from constrained.automata.property_plans import OrderedPlan, Plan, UnorderedPlan
 from constrained.automata.style import Style, add_gap
@@ -14,7 +14,7 @@ from constrained.automata.transitions import Transitions
 from constrained.kernels.tables import goto, pop_after, push, push_after
 from grammars.errors import UnsupportedFeature
 from grammars.json_schema.shapes import ObjectShape, Value
-from grammars.regular import NONE, Rx, difference, literals
+from grammars.regular import Rx
 
 Entries = tuple[tuple[ObjectShape, int], ...]
 QUOTE, COMMA, COLON, CLOSE = 0x22, 0x2C, 0x3A, 0x7D
@@ -29,7 +29,7 @@ class ObjectFrame:
         names: all names that some alternative declares, in order of first appearance.
     """
 
-    __slots__ = ("_declared", "names", "owners", "plans", "style", "value_start")
+    __slots__ = ("names", "owners", "plans", "style", "value_start")
 
     def __init__(self, style: Style, entries: Entries, value_start: Callable[..., int]) -> None:
         self.style = style
@@ -45,14 +45,6 @@ class ObjectFrame:
         )
         self.owners = tuple(owner for _, owner in entries)
         self.names = tuple(dict.fromkeys(name for plan in self.plans for name in plan.numbers))
-        self._declared: Rx | None = None
-
-    @property
-    def declared(self) -> Rx:
-        """The language of all declared names."""
-        if self._declared is None:
-            self._declared = literals(self.names)
-        return self._declared
 
     def start(self) -> Progress:
         """Progress at the opening brace."""
@@ -116,9 +108,7 @@ class ObjectFrame:
             here: dict[int, Value] = {}
             if one is not None and plan.offers_undeclared(one):
                 for group in plan.groups:
-                    names = difference(group.names, self.declared) if self.names else group.names
-                    if names is not NONE:
-                        here[numbers.setdefault(names, len(numbers))] = group.value
+                    here[numbers.setdefault(group.names, len(numbers))] = group.value
             values.append(here)
         return tuple(numbers), tuple(values)
 
@@ -171,9 +161,12 @@ def _key(machine: Machine, frame: ObjectFrame, progress: Progress) -> int:
     languages, _ = frame.groups(progress)
     if not languages:
         return goto(machine.state((expand_name, frame, progress)))
-    numbers = {name: index for index, name in enumerate(frame.names)}
-    words = sorted((encoded_key(name), DECLARED + numbers[name]) for name in frame.offered_names(progress))
-    start = key_start(machine, tuple(words), languages, frame.style.canonical)
+    offered = set(frame.offered_names(progress))
+    words = sorted(
+        (encoded_key(name), DECLARED + name_number(machine, name) if name in offered else BARRED)
+        for name in frame.names
+    )
+    start = key_start(machine, tuple(words), languages)
     return push_after(start, machine.state((resolve_key, frame, progress)), waits=True)
 
 
@@ -187,7 +180,7 @@ def expand_name(machine: Machine, frame: ObjectFrame, progress: Progress) -> Tra
 def resolve_key(machine: Machine, outcome: int, frame: ObjectFrame, progress: Progress) -> int:
     """A key has ended: a declared name, or one in the languages of the bit set `outcome`."""
     if outcome >= DECLARED:
-        return _colon(machine, frame, *frame.with_name(progress, frame.names[outcome - DECLARED]))
+        return _colon(machine, frame, *frame.with_name(progress, name_of(machine, outcome - DECLARED)))
     _, values = frame.groups(progress)
     wanted: list[Value | None] = []
     after: list[tuple[int, ...] | None] = []
@@ -238,6 +231,3 @@ def resolve_value(machine: Machine, outcome: int, frame: ObjectFrame, after: Pro
     """A value has ended and satisfies the schemas in `outcome`."""
     left = survivors(after, indices, outcome)
     return machine.state((expand_next, frame.style.gap, frame, left)) if any(left) else 0
-
-
-__all__ = ["ObjectFrame", "Word", "object_start"]

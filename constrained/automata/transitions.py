@@ -40,6 +40,10 @@ class Transitions:
         else:
             self.groups[low : high + 1] = _FILL[number][: high + 1 - low]
 
+    def off(self, byte: int) -> None:
+        """The byte is not allowed after all."""
+        self.groups[byte] = 0
+
     def otherwise(self, action: int) -> None:
         """Every byte without an edge so far takes `action`."""
         number = len(self.actions)

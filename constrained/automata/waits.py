@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from constrained.automata import arrays, objects
-from constrained.automata.keys import DECLARED
+from constrained.automata.keys import DECLARED, name_number
 from constrained.automata.machine import Machine
 
 
@@ -14,9 +14,8 @@ def outcomes(machine: Machine, state: int) -> list[int] | None:
         return [1 << index for index in sorted(set(key[-1])) if index >= 0]
     if key[0] is objects.resolve_key:
         frame, progress = key[1], key[2]
-        numbers = {name: index for index, name in enumerate(frame.names)}
         languages, _ = frame.groups(progress)
-        return [DECLARED + numbers[name] for name in frame.offered_names(progress)] + [
+        return [DECLARED + name_number(machine, name) for name in frame.offered_names(progress)] + [
             1 << index for index in range(len(languages))
         ]
     return None

@@ -20,8 +20,9 @@ from grammars.errors import LimitExceeded
 if TYPE_CHECKING:
     from constrained.masks.completion_store import CompletionStore
 
-_CHAINS = 1 << 30
-"""Chain nodes of the memo are numbered from here, states below."""
+_CHAINS = 1 << 29
+"""Chain nodes of the memo are numbered from here, states below; their keys stay below `POP_KEY`."""
+assert _CHAINS > t.OPERAND_MASK and _CHAINS << 33 <= t.POP_KEY
 _STEP_ENTRIES = 64
 """Memo entries that one composition may make at most, but for deep pops, which reserve their own."""
 
@@ -74,6 +75,7 @@ class RowStore:
             [token for token in vocabulary.eos_token_ids if 0 <= token < vocabulary.size], dtype=np.int32
         )
         words = vocabulary.row_words
+        self._row_shape = (words,)
         room = max(limits.bytes // 4, 16 * (vocabulary.size + 1024))
         self.pool: NDArray[np.int32] = np.empty(room, dtype=np.int32)
         self.dense: NDArray[np.uint32] = np.empty((max(64, limits.bytes // (4 * words)), words), dtype=np.uint32)
@@ -123,7 +125,13 @@ class RowStore:
             return self._completions
 
     def write(self, number: int, row: NDArray[np.uint32]) -> None:
-        """Write the row `number` into `row`, uint32[row_words]."""
+        """Write the row `number` into `row`, uint32[row_words].
+
+        Raises:
+            ValueError: the row has another shape.
+        """
+        if row.shape != self._row_shape:
+            raise ValueError(f"a row of shape {row.shape} for {self.size} logits; uint32{list(self._row_shape)} is needed")
         write_row(self.rows, self.dense, self.pool, number, row)
 
     def find(self, cells: NDArray[np.int32], state: int, cell: int, top: int) -> int:
