@@ -1,7 +1,7 @@
 """JSON Schema, resolved lazily: schema → `Value` → `Alternatives` of typed shapes.
 
-`root_value` gives the root position, `check_root` refuses a schema without instances, `shapes` is what the rest of the
-house works on.
+`root_value` gives the root position, `check_root` refuses a schema without instances, `shortest_document` is what a
+budget must leave room for, `shapes` is what the rest of the house works on.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from grammars.json_schema.shapes import (
     Property,
     Value,
 )
+from grammars.json_schema.shortest import shortest_document, shortest_size
 
 __all__ = [
     "Alternatives",
@@ -32,4 +33,6 @@ __all__ = [
     "Value",
     "check_root",
     "root_value",
+    "shortest_document",
+    "shortest_size",
 ]

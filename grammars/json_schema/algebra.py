@@ -11,10 +11,10 @@ from typing import TypeVar
 
 from grammars import regular
 from grammars.errors import LimitExceeded
-from grammars.json_schema.array_algebra import ANY_ARRAY, complement_array, intersect_arrays
+from grammars.json_schema.array_algebra import ANY_ARRAY, array_within, complement_array, intersect_arrays
 from grammars.json_schema.formulas import Node, is_nothing
 from grammars.json_schema.numbers import number_rx
-from grammars.json_schema.object_algebra import ANY_OBJECT, complement_object, intersect_objects
+from grammars.json_schema.object_algebra import ANY_OBJECT, complement_object, intersect_objects, object_within
 from grammars.json_schema.shapes import Alternatives, ArrayShape, ObjectShape
 from grammars.regular import ALL, NONE, Rx
 
@@ -78,7 +78,12 @@ def product(a: Sequence[ArrayShape], b: Sequence[ArrayShape], place: Node) -> tu
         return tuple(a)
     if a == _ANY_ARRAYS:
         return tuple(b)
-    return _pairs(a, b, lambda x, y: (both,) if (both := intersect_arrays(x, y)) is not None else (), place)
+    return _pairs(a, b, _intersect_arrays, array_within, place)
+
+
+def _intersect_arrays(a: ArrayShape, b: ArrayShape) -> Sequence[ArrayShape]:
+    both = intersect_arrays(a, b)
+    return () if both is None else (both,)
 
 
 def product_of_objects(a: Sequence[ObjectShape], b: Sequence[ObjectShape], place: Node) -> tuple[ObjectShape, ...]:
@@ -87,11 +92,15 @@ def product_of_objects(a: Sequence[ObjectShape], b: Sequence[ObjectShape], place
         return tuple(a)
     if a == _ANY_OBJECTS:
         return tuple(b)
-    return _pairs(a, b, intersect_objects, place)
+    return _pairs(a, b, intersect_objects, object_within, place)
 
 
 def _pairs(
-    a: Sequence[Shape], b: Sequence[Shape], meeting: Callable[[Shape, Shape], Iterable[Shape]], place: Node
+    a: Sequence[Shape],
+    b: Sequence[Shape],
+    meeting: Callable[[Shape, Shape], Iterable[Shape]],
+    within: Callable[[Shape, Shape], bool],
+    place: Node,
 ) -> tuple[Shape, ...]:
     # (C ∪ A) ∩ (C ∪ B) = C ∪ (A ∩ B): what both have needs no partner.
     found = dict.fromkeys(a)
@@ -104,10 +113,20 @@ def _pairs(
             for both in meeting(x, y):
                 found[both] = None
         if len(found) > MAX_SHAPES:
-            raise LimitExceeded(
-                f"more than {MAX_SHAPES} combinations of alternatives for one value", place.pointer
-            )
-    return tuple(found)
+            found = dict.fromkeys(_absorbed(list(found), within))
+            if len(found) > MAX_SHAPES // 2:
+                raise LimitExceeded(f"more than {MAX_SHAPES} combinations of alternatives for one value", place.pointer)
+    return _absorbed(list(found), within) if len(found) > 1 and len(a) > 1 and len(b) > 1 else tuple(found)
+
+
+def _absorbed(shapes: list[Shape], within: Callable[[Shape, Shape], bool]) -> tuple[Shape, ...]:
+    """The shapes without those that plainly lie within another one."""
+    kept: list[Shape] = []
+    for shape in shapes:
+        if not any(within(shape, other) for other in kept):
+            kept = [other for other in kept if not within(other, shape)]
+            kept.append(shape)
+    return tuple(kept)
 
 
 def unite(members: Sequence[Alternatives]) -> Alternatives:

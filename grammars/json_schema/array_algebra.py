@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 
-from grammars.json_schema.formulas import FALSE, TRUE, Node, conjunction, negation
+from grammars.json_schema.formulas import FALSE, TRUE, Node, conjunction, implies, negation
 from grammars.json_schema.shapes import ArrayShape, ItemCount, Value
 
 ANY_ARRAY = ArrayShape((), TRUE)
@@ -98,6 +98,22 @@ def intersect_arrays(a: ArrayShape, b: ArrayShape) -> ArrayShape | None:
 def _contradicts(item: Node, x: Value | None, y: Value | None) -> bool:
     """Whether an item that must be there cannot be, as far as a short look tells; only news is looked at."""
     return item is not x and item is not y and item.surely_empty()
+
+
+def array_within(a: ArrayShape, b: ArrayShape) -> bool:
+    """A cheap sufficient test that every array of `a` is one of `b`."""
+    if a.min_items < b.min_items or (b.unique and not a.unique) or (b.repeated and not a.repeated):
+        return False
+    longest = a.max_items if a.rest is not FALSE else len(a.prefix)
+    if b.max_items is not None and (longest is None or longest > b.max_items):
+        return False
+    return (
+        set(b.counts) <= set(a.counts)
+        and implies(a.rest, b.rest)
+        and all(
+            implies(a.rest if x is None else x, b.rest if y is None else y) for x, y in zip_longest(a.prefix, b.prefix)
+        )
+    )
 
 
 def complement_array(shape: ArrayShape) -> Sequence[ArrayShape]:

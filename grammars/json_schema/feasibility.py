@@ -30,7 +30,7 @@ def array_inhabited(shape: ArrayShape, probe: Probe) -> bool:
 
     if not all(probe(item_at(shape, index)) for index in range(min(shape.min_items, len(shape.prefix) + 1))):
         return False
-    if shape.unique and shape.min_items > 1:
+    if shape.unique and (shape.min_items > 1 or shape.counts):
         return has_distinct_items(shape)
     if shape.counts or shape.repeated:
         return _counted(shape, probe)
@@ -63,16 +63,23 @@ def counting_options(
     yield from options
 
 
-def _counted(shape: ArrayShape, probe: Probe) -> bool:
-    """Reachability over (index, counts so far, the value that is to be repeated)."""
+def counting_caps(shape: ArrayShape) -> list[int]:
+    """How far each count is worth following: its least number, or one more than its most."""
     if len(shape.counts) > MAX_COUNTS:
         raise LimitExceeded(f"more than {MAX_COUNTS} conditions on how many items satisfy a schema", shape.rest.pointer)
-    caps = [count.least if count.most is None else count.most + 1 for count in shape.counts]
-    horizon = max([shape.min_items, len(shape.prefix), *(c.start for c in shape.counts)]) + sum(
-        count.least for count in shape.counts
-    ) + 2  # fmt: skip
-    if shape.max_items is not None:
-        horizon = min(horizon, shape.max_items)
+    return [count.least if count.most is None else count.most + 1 for count in shape.counts]
+
+
+def counting_horizon(shape: ArrayShape) -> int:
+    """No array of the shape needs more items than this to satisfy its counts and repetition."""
+    horizon = max([shape.min_items, len(shape.prefix), *(count.start for count in shape.counts)])
+    horizon += sum(count.least for count in shape.counts) + 2 * shape.repeated
+    return horizon if shape.max_items is None else min(horizon, shape.max_items)
+
+
+def _counted(shape: ArrayShape, probe: Probe) -> bool:
+    """Reachability over (index, counts so far, the value that is to be repeated)."""
+    caps, horizon = counting_caps(shape), counting_horizon(shape)
     # The twin: None before the first of two equal items, then its value, then True.
     start: tuple[tuple[int, ...], Value | bool | None] = ((0,) * len(caps), None if shape.repeated else True)
     states = {start: None}

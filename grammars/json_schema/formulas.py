@@ -11,10 +11,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from grammars.errors import GrammarError, LimitExceeded, SchemaError
 from grammars.json_schema.shapes import Alternatives, Value
+
+if TYPE_CHECKING:
+    from grammars.json_schema.shortest import Shortest
 
 # One lock for all schemas: positions of small subschemas are shared between them.
 LOCK = threading.RLock()
@@ -58,7 +61,7 @@ class _Progress:
 class Node:
     """A value; identity is equality."""
 
-    __slots__ = ("__weakref__", "_alternatives", "_busy", "_empty", "_negation", "_raw", "workspace")
+    __slots__ = ("__weakref__", "_alternatives", "_busy", "_empty", "_negation", "_raw", "shortest", "workspace")
 
     def __init__(self, workspace: Workspace) -> None:
         self.workspace = workspace
@@ -67,6 +70,7 @@ class Node:
         self._empty: bool | None = None
         self._negation: Node | None = None
         self._busy = False
+        self.shortest: Shortest | None = None  # kept by `shortest`
 
     @property
     def pointer(self) -> str:
@@ -317,6 +321,15 @@ def disjunction(*values: Value) -> Node:
     return home.intern(
         ("or", frozenset(members)), lambda: Disjunction(home, tuple(members)), next(iter(members)).pointer
     )
+
+
+def implies(a: Value, b: Value) -> bool:
+    """A cheap sufficient test that everything that `a` admits is admitted by `b`."""
+    if a is b or b is TRUE or a is FALSE:
+        return True
+    if type(a) is Conjunction:
+        return (set(b.members) if type(b) is Conjunction else {b}) <= set(a.members)
+    return type(b) is Disjunction and (set(a.members) if type(a) is Disjunction else {a}) <= set(b.members)
 
 
 def negation(value: Value) -> Node:

@@ -7,6 +7,7 @@ instances, cut off at a bound, grow from nothing until they are stable, which is
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -15,11 +16,12 @@ from typing import cast
 from grammars import regular
 from grammars.errors import LimitExceeded
 from grammars.json_schema.algebra import NUMBER
+from grammars.json_schema.cheapest import cheapest_strings, quoted
 from grammars.json_schema.feasibility import counting_options, item_at, some_words, undeclared, witness_cells
 from grammars.json_schema.formulas import Node, conjunction
 from grammars.json_schema.numbers import equal_number_rx
 from grammars.json_schema.object_algebra import has
-from grammars.json_schema.shapes import ArrayShape, ObjectShape, Value
+from grammars.json_schema.shapes import Alternatives, ArrayShape, ObjectShape, Value
 from grammars.regular import NONE, Rx
 
 MAX_DISTINCT = 1_000
@@ -53,6 +55,58 @@ def has_distinct_items(shape: ArrayShape) -> bool:
         raise LimitExceeded(f"more than {MAX_DISTINCT} different items", shape.rest.pointer, "minItems")
     sets = _Sets(needed)
     return _matching([[instance.key for instance in sets.of(node)] for node in tight])
+
+
+def distinct_array(shape: ArrayShape) -> str | None:
+    """A short array of this shape with `uniqueItems`, as compact JSON; the shortest one if its items are scalars."""
+    needed = shape.min_items
+    if shape.counts:
+        found = _Sets(needed + 8).arrays(shape, 8)
+        return min((instance.text for instance in found), key=lambda text: len(text.encode()), default=None)
+    if needed > MAX_DISTINCT:
+        raise LimitExceeded(f"more than {MAX_DISTINCT} different items", shape.rest.pointer, "minItems")
+    sets = _Sets(needed)
+    choices = [sets.of(cast(Node, item_at(shape, index))) for index in range(needed)]
+    chosen = _cheapest_matching(choices)
+    return None if chosen is None else "[" + ",".join([instance.text for instance in chosen]) + "]"
+
+
+def _cheapest_matching(choices: list[list[Instance]]) -> list[Instance] | None:
+    """One instance for every position, all different, with the least text: augmenting paths by Bellman-Ford."""
+    holder: dict[object, int] = {}
+    chosen: list[Instance | None] = [None] * len(choices)
+    for start in range(len(choices)):
+        # Cost of freeing each key along a path of exchanges that begins at `start`.
+        cost: dict[object, int] = {}
+        came: dict[object, tuple[int, Instance]] = {}
+        queue = deque([(start, 0)])
+        while queue:
+            position, spent = queue.popleft()
+            own = chosen[position]
+            back = 0 if own is None else len(own.text.encode())
+            for instance in choices[position]:
+                if own is not None and instance.key == own.key:
+                    continue
+                total = spent - back + len(instance.text.encode())
+                if total < cost.get(instance.key, total + 1):
+                    cost[instance.key] = total
+                    came[instance.key] = (position, instance)
+                    if instance.key in holder:
+                        queue.append((holder[instance.key], total))
+        free = [key for key in cost if key not in holder]
+        if not free:
+            return None
+        key = min(free, key=lambda key: cost[key])
+        while True:
+            position, instance = came[key]
+            own = chosen[position]
+            chosen[position] = instance
+            holder[key] = position
+            if position == start:
+                break
+            assert own is not None
+            key = own.key
+    return [instance for instance in chosen if instance is not None]
 
 
 def instances(node: Node, most: int) -> list[Instance]:
@@ -107,10 +161,12 @@ class _Sets:
     def __init__(self, bound: int) -> None:
         self._bound = bound
         self._found: dict[Node, dict[object, Instance]] = {}
+        self._scalars: dict[Node, list[Instance]] = {}
+        self._final: set[Node] = set()
         self._steps = 0
 
     def of(self, node: Node) -> list[Instance]:
-        """All instances of `node`, or the first `bound`."""
+        """All instances of `node`, or `bound` small ones; smallest first."""
         self._current(node)
         self._settle()
         return list(self._found[node].values())
@@ -127,15 +183,15 @@ class _Sets:
         grew, changed = False, True
         while changed:
             changed, asked = False, len(self._found)
-            for node in list(self._found):
-                known = self._found[node]
-                if len(known) < self._bound:
-                    before = len(known)
-                    for instance in self._evaluate(node):
-                        known.setdefault(instance.key, instance)
-                        if len(known) >= self._bound:
-                            break
-                    changed |= len(known) > before
+            for node, known in list(self._found.items()):
+                if node in self._final:
+                    continue
+                grown = dict(known)
+                for instance in self._evaluate(node):
+                    grown.setdefault(instance.key, instance)
+                smallest = sorted(grown.values(), key=lambda instance: len(instance.text.encode()))[: self._bound]
+                self._found[node] = {instance.key: instance for instance in smallest}
+                changed |= self._found[node].keys() != known.keys()
             changed |= len(self._found) > asked  # a new set has not been filled yet
             grew |= changed
         return grew
@@ -147,11 +203,11 @@ class _Sets:
 
     def _evaluate(self, node: Node) -> Iterator[Instance]:
         raw = node.raw()
-        for literal in sorted(raw.literals):
-            yield Instance(literal, (json.loads(literal),))
-        yield from numbers(raw.number, self._bound)
-        for word in some_words(raw.string, self._bound):
-            yield Instance(json.dumps(word, ensure_ascii=False), word)
+        if node not in self._scalars:
+            self._scalars[node] = list(_scalars(raw, self._bound))
+            if not raw.arrays and not raw.objects:
+                self._final.add(node)
+        yield from self._scalars[node]
         for array in raw.arrays:
             yield from self._arrays(array, self._bound)
         for members in raw.objects:
@@ -236,8 +292,16 @@ class _Sets:
                     yield Instance(_object_text(members), key)
 
 
+def _scalars(raw: Alternatives, most: int) -> Iterator[Instance]:
+    for literal in sorted(raw.literals):
+        yield Instance(literal, (json.loads(literal),))
+    yield from numbers(raw.number, most)
+    for word in cheapest_strings(raw.string, most):
+        yield Instance(quoted(word), word)
+
+
 def _object_text(members: dict[str, Instance]) -> str:
-    return "{" + ",".join([f"{json.dumps(k, ensure_ascii=False)}:{i.text}" for k, i in members.items()]) + "}"
+    return "{" + ",".join([f"{quoted(k)}:{i.text}" for k, i in members.items()]) + "}"
 
 
 def _witness_options(name: str, value: Value, shape: ObjectShape) -> list[tuple[Value, int]]:

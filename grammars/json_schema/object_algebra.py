@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from grammars import regular
-from grammars.json_schema.formulas import FALSE, TRUE, conjunction, negation
+from grammars.json_schema.formulas import FALSE, TRUE, conjunction, implies, negation
 from grammars.json_schema.shapes import KeyGroup, KeyWitness, ObjectShape, Property, Value
 from grammars.regular import ALL, NONE, Rx
 
@@ -186,6 +186,27 @@ def settle_witnesses(shape: ObjectShape) -> Sequence[ObjectShape]:
                 settled.extend(settle_witnesses(one) if one.witnesses else (one,))
         return settled
     return (shape,)
+
+
+def object_within(a: ObjectShape, b: ObjectShape) -> bool:
+    """A cheap sufficient test that every object of `a` is one of `b`."""
+    if b.min_properties > a.min_properties + sum(prop.required for prop in a.properties):
+        return False
+    if b.max_properties is not None and (a.max_properties is None or a.max_properties > b.max_properties):
+        return False
+    if b.groups is not ANY_KEY and a.groups != b.groups:
+        return False
+    if not set(b.witnesses) <= set(a.witnesses):
+        return False
+    mine = {prop.name: prop for prop in a.properties}
+    for prop in b.properties:
+        own = mine.pop(prop.name, None)
+        if own is None:
+            if prop.required or not implies(group_value(a.groups, prop.name), prop.value):
+                return False
+        elif (prop.required and not own.required) or not implies(own.value, prop.value):
+            return False
+    return b.groups is ANY_KEY or all(implies(p.value, group_value(b.groups, p.name)) for p in mine.values())
 
 
 def complement_object(shape: ObjectShape) -> Sequence[ObjectShape]:

@@ -15,7 +15,7 @@ from grammars.json_schema.formats import format_rx
 from grammars.json_schema.formulas import FALSE, SHARED, Node
 from grammars.json_schema.numbers import equal_number_rx, number_rx
 from grammars.json_schema.object_algebra import object_shape
-from grammars.json_schema.reader import bounds, decimal, malformed, natural, number, shown
+from grammars.json_schema.reader import bounds, decimal, malformed, natural, number
 from grammars.json_schema.shapes import Alternatives, ArrayShape, ObjectShape, Property
 from grammars.regular import ALL, ANY, EPSILON, NONE, Rx
 
@@ -195,6 +195,4 @@ def enumerated(value: SchemaValue) -> list[Any]:
     found = value.schema["enum"]
     if not isinstance(found, list):
         raise malformed("enum", "a list", found, value.pointer)
-    if not found:
-        raise SchemaError(f"enum takes at least one value, not {shown(found)}", value.pointer, "enum")
-    return found
+    return found  # empty: no value is listed, so none is valid
