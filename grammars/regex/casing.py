@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from functools import cache, lru_cache
 
 from grammars.regex.unicode_sets import cased
@@ -78,12 +79,29 @@ def _upper_partners() -> Partners:
     return _partners(classes)
 
 
+_ASCII_EXTRAS: dict[Callable[[], Partners], dict[str, str]] = {
+    _python_partners: {"i": "\u0130\u0131", "k": "\u212a", "s": "\u017f"},
+    _ascii_partners: {},
+    _simple_folding_partners: {"k": "\u212a", "s": "\u017f"},
+    _upper_partners: {},
+}
+
+
+def ascii_partners_of(char: str, partners_of: Callable[[], Partners]) -> str:
+    """What an ASCII character is matched with, without the tables for all of Unicode, which take a while to make."""
+    if not char.isalpha():
+        return char
+    return char.lower() + char.upper() + _ASCII_EXTRAS[partners_of].get(char.lower(), "")
+
+
 @lru_cache(maxsize=2048)
-def _spread(charset: Rx, partners_of: object) -> Rx:
-    assert callable(partners_of)
-    partners: Partners = partners_of()
+def _spread(charset: Rx, partners_of: Callable[[], Partners]) -> Rx:
     if charset is NONE:
         return NONE
+    if charset.a[-1][1] < 128:
+        letters = (chr(code) for lo, hi in charset.a for code in range(lo, hi + 1))
+        return chars((ord(c), ord(c)) for letter in letters for c in ascii_partners_of(letter, partners_of))
+    partners = partners_of()
     if len(charset.a) == 1 and charset.a[0][0] == charset.a[0][1]:
         others = partners.get(charset.a[0][0])
         return charset if others is None else chars((code, code) for code in others)

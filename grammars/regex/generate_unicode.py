@@ -36,6 +36,8 @@ Pc=Connector_Punctuation Pd=Dash_Punctuation Ps=Open_Punctuation Pe=Close_Punctu
 Pf=Final_Punctuation Po=Other_Punctuation Sm=Math_Symbol Sc=Currency_Symbol Sk=Modifier_Symbol So=Other_Symbol
 Zs=Space_Separator Zl=Line_Separator Zp=Paragraph_Separator Cc=Control,cntrl Cf=Format Co=Private_Use Cn=Unassigned"""
 
+GROUPS = """L=Letter LC=Cased_Letter M=Mark,Combining_Mark N=Number P=Punctuation,punct S=Symbol Z=Separator C=Other"""
+
 
 def everything() -> str:
     """All scalar values, with a space in the place of each surrogate so that indices are code points."""
@@ -101,7 +103,7 @@ def main() -> None:
     lines.append(f"python:cased {encode(case_ranges(text))}")
     for name, others in named(BINARY):
         lines.append("|".join([name, *others]) + " " + encode(found(regex.finditer(rf"\p{{{name}}}+", text))))
-    for name, others in named(CATEGORIES):
+    for name, others in named(CATEGORIES + " " + GROUPS):
         lines.append(
             "gc:" + "|".join([name, *others]) + " " + encode(found(regex.finditer(rf"\p{{gc={name}}}+", text)))
         )

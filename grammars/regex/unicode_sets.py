@@ -8,10 +8,10 @@ import unicodedata
 import zlib
 from collections.abc import Callable
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 
 from grammars.regular import ANY, Rx, chars
-from grammars.regular.charset import invert_ranges, join_all, normalise
+from grammars.regular.charset import invert_ranges, normalise
 
 ASCII_WORD = chars([(48, 57), (65, 90), (95, 95), (97, 122)])
 ASCII_DIGIT = chars([(48, 57)])
@@ -34,29 +34,6 @@ ECMA_SPACE = chars(
 LINE_FEED = chars([(10, 10)])
 ECMA_LINE_ENDS = chars([(10, 10), (13, 13), (0x2028, 0x2029)])
 
-_CATEGORY_GROUPS = {
-    "L": "Lu Ll Lt Lm Lo",
-    "LC": "Lu Ll Lt",
-    "M": "Mn Mc Me",
-    "N": "Nd Nl No",
-    "P": "Pc Pd Ps Pe Pi Pf Po",
-    "S": "Sm Sc Sk So",
-    "Z": "Zs Zl Zp",
-    "C": "Cc Cf Co Cn",
-}
-_GROUP_NAMES = {
-    "Letter": "L",
-    "Cased_Letter": "LC",
-    "Mark": "M",
-    "Combining_Mark": "M",
-    "Number": "N",
-    "Punctuation": "P",
-    "punct": "P",
-    "Symbol": "S",
-    "Separator": "Z",
-    "Other": "C",
-}
-
 
 def invert(charset: Rx) -> Rx:
     """All scalar values that are not in a set (which may be NONE)."""
@@ -66,7 +43,7 @@ def invert(charset: Rx) -> Rx:
 @cache
 def _table() -> tuple[str, dict[str, str]]:
     """The Unicode version of the interpreter that wrote the file, and the encoded sets by every one of their names."""
-    text = files("grammars.regex").joinpath("unicode_properties.txt").read_text(encoding="ascii")
+    text = Path(__file__).with_name("unicode_properties.txt").read_text(encoding="ascii")
     first, *lines = text.splitlines()
     table: dict[str, str] = {}
     for line in lines:
@@ -151,9 +128,6 @@ class UnknownProperty(LookupError):
 
 @cache
 def _category(name: str) -> Rx:
-    group = _CATEGORY_GROUPS.get(_GROUP_NAMES.get(name, name))
-    if group is not None:
-        return join_all([_category(member) for member in group.split()])
     encoded = _table()[1].get(f"gc:{name}")
     if encoded is None:
         raise UnknownProperty(f"no Unicode general category {name!r}")
@@ -192,7 +166,7 @@ def property_set(expression: str) -> Rx:
     if ":" not in name:
         if name in table:
             return _decode(table[name])
-        if f"gc:{name}" in table or name in _CATEGORY_GROUPS or name in _GROUP_NAMES:
+        if f"gc:{name}" in table:
             return _category(name)
         if f"sc:{name}" in table:
             return _decode(table[f"sc:{name}"])

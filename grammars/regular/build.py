@@ -19,7 +19,6 @@ from grammars.regular.rx import (
     CONCAT,
     EPSILON,
     EXACT,
-    GAPLESS,
     HEAD_ALL,
     INTERSECT,
     LITERAL,
@@ -87,10 +86,6 @@ def _repeat_node(rx: Rx, least: int, most: int | None) -> Rx:
         return found
     high = None if most is None or rx.high is None else most * rx.high
     flags = rx.flags & (BOOLEAN | EXACT)
-    if rx.flags & GAPLESS and (
-        least == most or rx.low <= 1 or (least > 0 and (rx.high is None or least * rx.high + 1 >= (least + 1) * rx.low))
-    ):
-        flags |= GAPLESS
     if least > 0:
         flags |= rx.flags & (HEAD_ALL | TAIL_ALL)
     if rx is ANY and most is None:
@@ -188,7 +183,7 @@ def follow(head: Rx, tail: Rx) -> Rx:
     high = None if head.high is None or tail.high is None else head.high + tail.high
     flags = (
         (head.flags | tail.flags) & BOOLEAN
-        | (head.flags & tail.flags) & (GAPLESS | EXACT)
+        | head.flags & tail.flags & EXACT
         | head.flags & HEAD_ALL
         | tail.flags & TAIL_ALL
     )
@@ -400,7 +395,7 @@ def _union_node(terms: set[Rx]) -> Rx:
         return found
     low = min(rx.low for rx in children)
     high: int | None = 0
-    flags = HEAD_ALL | TAIL_ALL | EXACT | GAPLESS
+    flags = HEAD_ALL | TAIL_ALL | EXACT
     boolean = 0
     nullable = False
     for rx in children:
@@ -408,8 +403,6 @@ def _union_node(terms: set[Rx]) -> Rx:
         boolean |= rx.flags & BOOLEAN
         nullable = nullable or rx.nullable
         high = None if high is None or rx.high is None else max(high, rx.high)
-    if flags & GAPLESS and len(_merge_spans([(rx.low, rx.high) for rx in children])) > 1:
-        flags &= ~GAPLESS
     order = hash((UNION, *[rx.order for rx in children]))
     return intern(key, nullable, order, low, high, flags | boolean, children)
 

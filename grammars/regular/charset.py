@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from grammars.regular.rx import CHARS, EXACT, GAPLESS, MAX_CODE_POINT, NONE, SCALARS, Rx, intern, lookup
+from grammars.regular.rx import CHARS, EXACT, MAX_CODE_POINT, NONE, SCALARS, Rx, intern, lookup
 
 Ranges = tuple[tuple[int, int], ...]
 
@@ -27,7 +27,7 @@ def from_ranges(ranges: Ranges) -> Rx:
     found = lookup(key)
     if found is not None:
         return found
-    return intern(key, False, hash((CHARS, ranges)), 1, 1, GAPLESS | EXACT, ranges)
+    return intern(key, False, hash((CHARS, ranges)), 1, 1, EXACT, ranges)
 
 
 def single(code: int) -> Rx:

@@ -8,12 +8,12 @@ from grammars.errors import LimitExceeded
 from grammars.regular.build import difference
 from grammars.regular.charset import ANY, sample
 from grammars.regular.derive import moves, raw_moves
+from grammars.regular.lengths import length_gap
 from grammars.regular.rx import (
     BOOLEAN,
     COMPLEMENT,
     CONCAT,
     EXACT,
-    GAPLESS,
     INTERSECT,
     LITERAL,
     NONE,
@@ -79,7 +79,7 @@ def _known_by_length(left: Rx, right: Rx) -> bool | None:
         left, right = right, left
     if not (left.kind == REPEAT and left.a is ANY):
         return None
-    if right.flags & (GAPLESS | EXACT | BOOLEAN) != GAPLESS | EXACT:
+    if not right.flags & EXACT or length_gap(right) > 1:
         return None
     low = max(left.low, right.low)
     highs = [high for high in (left.high, right.high) if high is not None]

@@ -32,8 +32,7 @@ UNFOLD = 10  # a: a state that knows its moves (grammars.regular.unfold)
 BOOLEAN = 1  # an intersection or a complement occurs in it, so that emptiness is not plain to see
 HEAD_ALL = 2  # L = ANY* L
 TAIL_ALL = 4  # L = L ANY*
-GAPLESS = 8  # words of every length from `low` to `high` occur
-EXACT = 16  # `low` and `high` are the lengths of a shortest and a longest word, not only bounds
+EXACT = 8  # `low` and `high` are the lengths of a shortest and a longest word, not only bounds
 
 Moves = tuple[tuple["Rx", "Rx"], ...]
 
@@ -56,6 +55,7 @@ class Rx:
         "_completion",
         "_derivatives",
         "_empty",
+        "_gap",
         "_live",
         "_raw",
         "_shortest",
@@ -89,6 +89,7 @@ class Rx:
     _empty: bool | None
     _shortest: str | None
     _completion: int | None
+    _gap: int | None
 
     def __repr__(self) -> str:
         return f"Rx({render(self)})"
@@ -157,7 +158,7 @@ def intern(
         node.most = most
         node.serial = next(_serials)
         node._raw = node._live = node._derivatives = None
-        node._empty = node._shortest = node._completion = None
+        node._empty = node._shortest = node._completion = node._gap = None
         entry = _Entry(node, _forget)
         entry.key = key
         _table[key] = entry
@@ -175,8 +176,8 @@ def table_size() -> int:
     return len(_table)
 
 
-NONE = intern((NONE_KIND,), False, 0, 0, 0, GAPLESS)
-EPSILON = intern((EPSILON_KIND,), True, 1, 0, 0, GAPLESS | EXACT)
+NONE = intern((NONE_KIND,), False, 0, 0, 0, 0)
+EPSILON = intern((EPSILON_KIND,), True, 1, 0, 0, EXACT)
 
 
 def _render_char(code: int) -> str:

@@ -24,7 +24,7 @@ class Unfolding(ABC):
     __slots__ = ()
 
     live: ClassVar[bool] = True
-    """Whether no state of this class has an empty language; otherwise dead ends are searched for, as in intersections."""
+    """Whether no state of this class has an empty language; else dead ends are searched for, as in intersections."""
 
     @property
     @abstractmethod

@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Iterable
 
 from grammars.regular.charset import from_ranges, normalise, single
-from grammars.regular.rx import CHARS, EPSILON, EXACT, GAPLESS, LITERAL, NONE, WORDS, Rx, intern, lookup
+from grammars.regular.rx import CHARS, EPSILON, EXACT, LITERAL, NONE, WORDS, Rx, intern, lookup
 
 SMALL = 64
 """Word lists of at most this many words are keyed by their contents, so that equal ones are one node."""
@@ -30,7 +30,7 @@ def literal(text: str) -> Rx:
         if not _scalar(text):
             return NONE
         order = hash((LITERAL, int.from_bytes(text.encode(), "little")))
-        return intern(key, False, order, len(text), len(text), EXACT | GAPLESS, text)
+        return intern(key, False, order, len(text), len(text), EXACT, text)
     if not text:
         return EPSILON
     return single(ord(text)) if _scalar(text) else NONE
@@ -80,10 +80,8 @@ def _small(words: tuple[str, ...]) -> Rx:
     if found is not None:
         return found
     order = hash((WORDS, zlib.crc32("\0".join(words).encode()), len(words)))
-    lengths = {len(word) for word in words}
-    low, high = min(lengths), max(lengths)
-    gapless = GAPLESS if len(lengths) == high - low + 1 else 0
-    return intern(key, False, order, low, high, EXACT | gapless, words, (0, len(words), 0))
+    low, high = min(map(len, words)), max(map(len, words))
+    return intern(key, False, order, low, high, EXACT, words, (0, len(words), 0))
 
 
 def _large(words: tuple[str, ...]) -> Rx:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable
 
 import pytest
 
 from grammars.errors import RegexError
-from grammars.regex import parse
+from grammars.regex import casing, parse
 from grammars.regex.casing import ecma_ignore_case, python_ignore_case
 from grammars.regex.generate_unicode import everything, found
 from grammars.regex.unicode_sets import cased, invert, property_set
@@ -159,3 +160,12 @@ def test_ecma_case_folding_follows_canonicalize() -> None:
     assert folded("İ", True) == {"İ"}
     assert folded("Ω", True) == {"Ω", "ω", "\u2126"}
     assert members(python_ignore_case(chars([(0x3C3, 0x3C3)]), False)) == {"σ", "ς", "Σ"}
+
+
+@pytest.mark.parametrize(
+    "table", [casing._python_partners, casing._ascii_partners, casing._simple_folding_partners, casing._upper_partners]
+)
+def test_the_short_cut_for_ascii_agrees_with_the_whole_table(table: Callable[[], dict[int, tuple[int, ...]]]) -> None:
+    for code in range(128):
+        expected = {chr(other) for other in table().get(code, (code,))}
+        assert set(casing.ascii_partners_of(chr(code), table)) == expected

@@ -1,4 +1,4 @@
-"""The ECMA-262 dialect: random and recorded patterns against a JavaScript engine where one is installed, and examples."""
+"""The ECMA-262 dialect: random and recorded patterns against a JavaScript engine where there is one, and examples."""
 
 from __future__ import annotations
 

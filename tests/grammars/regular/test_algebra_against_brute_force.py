@@ -36,6 +36,7 @@ from grammars.regular import (
     union,
     words,
 )
+from grammars.regular.lengths import UNKNOWN, length_gap
 
 LENGTH = 5
 ALPHABET = "ab\u00e9"
@@ -222,3 +223,16 @@ def test_union_and_intersection_do_not_care_for_order_nesting_or_duplicates(leas
     assert union(a, union(b, c), a) is union(c, a, b)
     p, q, r = concat(ALL, a), concat(ALL, c, ALL), complement(concat(b, ANY))
     assert intersect(p, intersect(q, r), p) is intersect(r, q, p)
+
+
+@settings(max_examples=300, deadline=None)
+@given(PLAIN)
+def test_no_two_neighbouring_lengths_are_further_apart_than_the_gap(pair: Pair) -> None:
+    rx, language = pair
+    gap = length_gap(rx)
+    if language and gap < UNKNOWN:
+        lengths = sorted({len(word) for word in language})
+        assert all(later - one <= max(gap, 1) for one, later in itertools.pairwise(lengths))
+        assert lengths[0] == rx.low
+        if rx.high is None or rx.high > lengths[-1]:
+            assert LENGTH - lengths[-1] < max(gap, 1)
