@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from constrained.errors import BudgetError
 from constrained.kernels import survey as s
 from constrained.kernels import tables as t
+from constrained.kernels.survey import FAR
 from grammars.errors import LimitExceeded
 
 if TYPE_CHECKING:
@@ -65,15 +66,19 @@ class Budget:
 
     def admits(self, matcher: Matcher, token: int) -> bool:
         """Whether the matcher, which has just committed `token`, can still finish; its plan is noted if so."""
-        committed = len(self._plans) + 1
-        left = self.left(committed)
-        before = self._plan(len(self._plans))
+        left = self.left(len(self._plans) + 1)
         plan: Tokens | None = None
-        if self._bytes_needed(matcher) + 1 > left or not self._completions.bytes_are_tokens:
-            if before is not None and before and before[0] == token:
+        if self._bytes_needed(matcher) + 1 > left:
+            before = self._plan(len(self._plans))
+            if before and before[0] == token:
                 plan = before[1:]
             if plan is None or len(plan) + 1 > left:
                 plan = self._witness(matcher)
+            if len(plan) + 1 > left and before is None:
+                # the mask of this place, had it been asked for, would have kept the first token of this plan
+                before = self._completions.tokens(*matcher.configuration_before())
+                if before and before[0] == token:
+                    plan = before[1:]
             if len(plan) + 1 > left:
                 return False
         self._plans.append(plan)
@@ -84,18 +89,17 @@ class Budget:
         length = len(self._plans)
         left = self.left(length)
         completions = self._completions
-        if completions.bytes_are_tokens:
-            now = self._bytes_needed(matcher)
-            growth = completions.growth.get(number)
-            if growth is None:
-                most, _ = self._survey(matcher, 1 << 28, in_tokens=False)
-                growth = completions.growth[number] = most - now
-            if now + growth + 1 <= left - 1:
-                return
-        _, over = self._survey(matcher, left - 2 if completions.bytes_are_tokens else -1, in_tokens=True)
+        now = self._bytes_needed(matcher)
+        growth = completions.growth.get(number)
+        if growth is None:
+            most, _ = self._survey(matcher, FAR, in_tokens=False)
+            growth = completions.growth[number] = most - now
+        if now + growth + 1 <= left - 1:
+            return
+        _, over = self._survey(matcher, left - 2, in_tokens=True)
         plan = self._plan(length)
         if plan is None:
-            plan = self._witness(matcher)
+            plan = self._plans[length - 1] = self._witness(matcher)
         verdicts: dict[tuple[int, int], bool] = {}
         for token, state, cell in over.tolist():
             if plan and token == plan[0]:
@@ -126,7 +130,7 @@ class Budget:
             then = int(cells[cell, t.C_RETURN])
             total += completions.cost(then if then >= 0 else -1 - then)
             cell = int(cells[cell, t.C_NEXT])
-        return min(total, 1 << 28)
+        return min(total, FAR)
 
     def _survey(self, matcher: Matcher, limit: int, *, in_tokens: bool) -> tuple[int, NDArray[np.int32]]:
         """(largest need, what is over the limit), the frames below measured in tokens or in bytes."""
@@ -136,6 +140,7 @@ class Budget:
         registers = np.zeros(9, dtype=np.int64)
         registers[s.V_STATE], registers[s.V_CELL], registers[s.V_TOP] = state, cell, top
         registers[s.V_LIMIT] = limit
+        matcher.reserve_cells()
         with machine.lock:
             while True:
                 cells = matcher.cells
@@ -174,6 +179,4 @@ class Budget:
             total += completions.cost(then if then >= 0 else -1 - then)
             if in_tokens and then >= 0:
                 total = min(total, len(completions.tokens(then, matcher.stack(int(cells[cell, t.C_NEXT])))))
-            self._cell_costs[cell] = min(total, 1 << 28)
-
-
+            self._cell_costs[cell] = min(total, FAR)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import OrderedDict
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from constrained.automata.machine import Machine
@@ -24,9 +23,10 @@ from grammars.regular import EPSILON, NONE, Rx, chars, concat, literal, literals
 
 if TYPE_CHECKING:
     from constrained.masks.completion_store import CompletionStore
+    from constrained.masks.row_table import RowTable
 
 Grammar = JsonSchema | Regex | Choice
-_KEPT = 256
+_KEPT_STARTS = 1024
 
 _SPACE, _TAB, _LINE = literal(" "), literal("\t"), literal("\n")
 GAPS: dict[str, Rx] = {
@@ -38,7 +38,10 @@ GAPS: dict[str, Rx] = {
 
 
 class Constraint:
-    """A grammar compiled for a vocabulary; immutable, shared between threads, pickled as grammar and vocabulary.
+    """A grammar compiled for a vocabulary; immutable, shared between threads.
+
+    Pickles hold the grammar and the vocabulary's fingerprint; where they are loaded, the vocabulary must be in use or in
+    the cache folder.
 
     Attributes:
         grammar: the value that it was compiled from.
@@ -47,14 +50,13 @@ class Constraint:
         start: the state before the first byte.
     """
 
-    def __init__(self, grammar: Grammar, vocabulary: Vocabulary, store: RowStore) -> None:
+    def __init__(self, grammar: Grammar, vocabulary: Vocabulary, store: RowStore, start: int) -> None:
         self.grammar = grammar
         self.vocabulary = vocabulary
         self.store = store
+        self.start = start
         self.token_bounds = store.token_bounds
         self.end_tokens = store.end_tokens
-        with store.machine.lock:
-            self.start = start_state(store.machine, grammar)
 
     def matcher(self, max_tokens: int | None = None) -> Matcher:
         """A new sequence under this constraint.
@@ -67,39 +69,77 @@ class Constraint:
         """
         return Matcher(self, max_tokens)
 
-    @cached_property
+    @property
+    def table(self) -> RowTable:
+        """The rows that `Matcher.state_row` numbers, shared by all constraints on the store."""
+        return self.store.table
+
+    @property
     def completions(self) -> CompletionStore:
         """Shortest completions, shared by all constraints on the store."""
         return self.store.completions(self.vocabulary)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (compile, (self.grammar, self.vocabulary, self.store.limits))
+        self.vocabulary.keep()
+        return (_unpickled, (self.grammar, self.vocabulary.fingerprint, self.store.limits))
 
     def __repr__(self) -> str:
         return f"Constraint({self.grammar!r}, vocabulary {self.vocabulary.fingerprint[:8]})"
 
 
+class _Kept:
+    """The store of one vocabulary, and where the grammars compiled on it start."""
+
+    def __init__(self, store: RowStore) -> None:
+        self.store = store
+        self._lock = threading.Lock()
+        self._starts: OrderedDict[Grammar, int] = OrderedDict()
+        self._constraints: weakref.WeakValueDictionary[Grammar, Constraint] = weakref.WeakValueDictionary()
+
+    def constraint(self, grammar: Grammar, vocabulary: Vocabulary) -> Constraint:
+        """The constraint for `grammar`, the same one as long as somebody holds it."""
+        with self._lock:
+            found = self._constraints.get(grammar)
+            if found is not None:
+                return found
+            start = self._starts.get(grammar)
+            if start is not None:
+                self._starts.move_to_end(grammar)
+        if start is None:
+            with self.store.machine.lock:
+                start = start_state(self.store.machine, grammar)
+        with self._lock:
+            self._starts[grammar] = start
+            while len(self._starts) > _KEPT_STARTS:
+                self._starts.popitem(last=False)
+            return self._constraints.setdefault(grammar, Constraint(grammar, vocabulary, self.store, start))
+
+
 class _Stores:
-    """The store and the kept constraints of each vocabulary in use."""
+    """The stores of the vocabularies in use; a store goes when its vocabulary does."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._kept: weakref.WeakKeyDictionary[Vocabulary, dict[Limits, _Kept]] = weakref.WeakKeyDictionary()
+        self._vocabularies: weakref.WeakValueDictionary[str, Vocabulary] = weakref.WeakValueDictionary()
 
     def get(self, vocabulary: Vocabulary, limits: Limits) -> _Kept:
+        """The store to compile on: a fresh one where the last has outgrown its budget.
+
+        What is in use lives on in the constraints that hold the old store.
+        """
         with self._lock:
+            self._vocabularies.setdefault(vocabulary.fingerprint, vocabulary)
             by_limits = self._kept.setdefault(vocabulary, {})
             kept = by_limits.get(limits)
             if kept is None or kept.store.bytes_used() > limits.bytes:
-                # What is in use lives on in the constraints that hold it; new ones start afresh.
                 kept = by_limits[limits] = _Kept(RowStore(vocabulary, limits))
             return kept
 
-
-class _Kept:
-    def __init__(self, store: RowStore) -> None:
-        self.store = store
-        self.constraints: OrderedDict[Grammar, tuple[int, Rx | None]] = OrderedDict()
+    def vocabulary(self, fingerprint: str) -> Vocabulary:
+        """A vocabulary by its fingerprint: one in use, or one kept on disk."""
+        found = self._vocabularies.get(fingerprint)
+        return Vocabulary.kept(fingerprint) if found is None else found
 
 
 _STORES = _Stores()
@@ -108,16 +148,20 @@ _STORES = _Stores()
 def compile(grammar: Grammar, vocabulary: Vocabulary, limits: Limits = DEFAULT_LIMITS) -> Constraint:
     """A constraint; only its start is made now, the rest when it is reached.
 
+    Equal grammars give the same constraint as long as it is held.
+
     Raises:
         GrammarError: a subclass that names the place in the grammar.
     """
     if not isinstance(grammar, Grammar):
-        raise GrammarError(
-            f"cannot compile {type(grammar).__name__}; a grammar is one of JsonSchema, Regex, Choice"
-        )
+        raise GrammarError(f"cannot compile {type(grammar).__name__}; a grammar is one of JsonSchema, Regex, Choice")
     if not isinstance(vocabulary, Vocabulary):
         raise TypeError(f"the vocabulary is a {type(vocabulary).__name__}; make one with Vocabulary.from_...")
-    return Constraint(grammar, vocabulary, _STORES.get(vocabulary, limits).store)
+    return _STORES.get(vocabulary, limits).constraint(grammar, vocabulary)
+
+
+def _unpickled(grammar: Grammar, fingerprint: str, limits: Limits) -> Constraint:
+    return compile(grammar, _STORES.vocabulary(fingerprint), limits)
 
 
 def start_state(machine: Machine, grammar: Grammar) -> int:
@@ -130,7 +174,10 @@ def start_state(machine: Machine, grammar: Grammar) -> int:
             gap = parse(grammar.whitespace, dialect="ecma", mode="fullmatch")
         style = Style(gap, grammar.property_order == "any", grammar.escapes == "canonical")
         return value_start(machine, style, (root,))
-    rx = parse(grammar.pattern, dialect=grammar.dialect, flags=grammar.flags) if isinstance(grammar, Regex) else literals(grammar.options)
+    if isinstance(grammar, Regex):
+        rx = parse(grammar.pattern, dialect=grammar.dialect, flags=grammar.flags)
+    else:
+        rx = literals(grammar.options)
     if rx is NONE:
         raise EmptyLanguage(f"no text matches {grammar!r}")
     return text_start(machine, rx)

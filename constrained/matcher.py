@@ -12,12 +12,15 @@ from constrained.budget import Budget
 from constrained.errors import TokenRejected
 from constrained.kernels import machine as m
 from constrained.kernels import tables as t
+from constrained.kernels.forced import forced_bytes
+from constrained.vocabulary import VocabularyError
 from grammars.errors import LimitExceeded
 
 if TYPE_CHECKING:
     from constrained.automata.completions import Stack
     from constrained.compile import Constraint
 
+_MOST_FORCED = 4096
 _SPARE_CELLS = 64
 _FIRST_TOKENS = 64
 
@@ -191,6 +194,58 @@ class Matcher:
         """Whether an end token was committed."""
         return self._finished
 
+    def forced_tokens(self) -> list[int]:
+        """Tokens that the grammar dictates from here, as the tokenizer would write them; nothing is committed.
+
+        Tokens at the end that a longer token could still take the place of are left out.
+        """
+        if self._finished:
+            return []
+        data, closed = self._forced_bytes()
+        if not data:
+            return []
+        vocabulary = self.constraint.vocabulary
+        try:
+            tokens = vocabulary.canonical(data)
+        except VocabularyError:
+            return []
+        if closed:
+            return tokens
+        start = 0
+        for count, token in enumerate(tokens):
+            if vocabulary.trie.is_proper_prefix(data[start:]):
+                return tokens[:count]
+            start += self._bounds[token + 1] - self._bounds[token]
+        return tokens
+
+    def _forced_bytes(self) -> tuple[bytes, bool]:
+        """The bytes that must follow, and whether the text must end after them."""
+        machine = self._machine
+        position = np.zeros(7, dtype=np.int64)
+        position[:3] = self.position()
+        out = np.empty(_MOST_FORCED, dtype=np.uint8)
+        while True:
+            self._reserve_cells()
+            status = forced_bytes(
+                machine.states, machine.maps, machine.actions, machine.memo, self.cells, position, out
+            )
+            if status == t.OK:
+                return out[: int(position[3])].tobytes(), bool(position[6])
+            if not self._supply(int(status), int(position[4]), int(position[5])):
+                self._grow_cells()
+
+    def state_row(self) -> int:
+        """Number of the current mask in `constraint.table`."""
+        table = self.constraint.table
+        number = int(self._registers[m.M_ROW])
+        if number < 0:
+            number = self._find_row()
+        if self._budget is None and not self._finished:
+            return table.slot_of(number)
+        row = np.zeros(self.constraint.vocabulary.row_words, dtype=np.uint32)
+        self.fill_mask(row)
+        return table.slot_for(row)
+
     def shortest_completion(self) -> bytes:
         """One shortest text that completes the committed one to a sentence."""
         if self._finished:
@@ -205,6 +260,11 @@ class Matcher:
     def configuration(self) -> tuple[int, Stack]:
         """State and stack as a value."""
         return int(self._registers[m.M_STATE]), self.stack(int(self._registers[m.M_CELL]))
+
+    def configuration_before(self) -> tuple[int, Stack]:
+        """The configuration before the last token of the text."""
+        state, cell, _, _ = self._history[int(self._registers[m.M_LENGTH]) - 1].tolist()
+        return state, self.stack(cell)
 
     def configuration_after(self, token: int) -> tuple[int, Stack]:
         """The configuration that `token`, which is allowed, leads to."""
@@ -235,14 +295,14 @@ class Matcher:
 
     def _find_row(self) -> int:
         registers = self._registers
-        self._reserve_cells()
+        self.reserve_cells()
         number = self.store.find(
             self.cells, int(registers[m.M_STATE]), int(registers[m.M_CELL]), int(registers[m.M_TOP])
         )
         registers[m.M_ROW] = number
         return number
 
-    def _reserve_cells(self) -> None:
+    def reserve_cells(self) -> None:
         """Room above the top for a walk of any token."""
         top = int(self._registers[m.M_TOP])
         if top + self._scratch > self.cells.shape[0]:
@@ -256,12 +316,8 @@ class Matcher:
         while status != t.OK:
             if status == t.REJECTED:
                 return False
-            if status == t.UNKNOWN_STATE:
-                with machine.lock:
-                    machine.expand(int(registers[m.M_DETAIL]))
-            elif status == t.UNKNOWN_POP:
-                with machine.lock:
-                    machine.resolve(int(registers[m.M_DETAIL]), int(registers[m.M_OUTCOME]))
+            if self._supply(status, int(registers[m.M_DETAIL]), int(registers[m.M_OUTCOME])):
+                pass
             elif status == t.HISTORY_FULL:
                 self._history = np.concatenate([self._history, np.empty_like(self._history)])
                 self._text = np.concatenate([self._text, np.empty(len(self._text) + last - first, dtype=np.uint8)])
@@ -272,6 +328,19 @@ class Matcher:
                 registers, self._blob, first, last,
             )  # fmt: skip
         return self._within_depth()
+
+    def _supply(self, status: int, missing: int, outcome: int) -> bool:
+        """Make what a kernel says is missing in the machine; False if that is not what the status says."""
+        machine = self._machine
+        if status == t.UNKNOWN_STATE:
+            with machine.lock:
+                machine.expand(missing)
+        elif status == t.UNKNOWN_POP:
+            with machine.lock:
+                machine.resolve(missing, outcome)
+        else:
+            return False
+        return True
 
     def _within_depth(self) -> bool:
         cell = int(self._registers[m.M_CELL])
@@ -300,15 +369,9 @@ class Matcher:
         wants_end = int(position[5])
         while True:
             status = m.run(machine.states, machine.maps, machine.actions, machine.memo, self.cells, data, position)
-            if status == t.UNKNOWN_STATE:
-                with machine.lock:
-                    machine.expand(int(position[4]))
-            elif status == t.UNKNOWN_POP:
-                with machine.lock:
-                    machine.resolve(int(position[4]), int(position[5]))
-            elif status == t.CELLS_FULL:
+            if status == t.CELLS_FULL:
                 self._grow_cells()
-            else:
+            elif not self._supply(int(status), int(position[4]), int(position[5])):
                 return int(status)
             position[5] = wants_end
 

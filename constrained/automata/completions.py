@@ -68,10 +68,10 @@ class Completions:
                     heapq.heappush(queue, (cost + left, left, -order, after))
         raise LimitExceeded(f"no completion found within {_MOST_STEPS} steps of the search")
 
-    def leaving(self, state: int) -> int:
-        """Bytes of a shortest way from `state` to the end of its frame."""
+    def leaving(self, state: int) -> bytes:
+        """A shortest way from `state` to the end of its frame."""
         done = self._machine.done
-        return 0 if state == done else len(self.shortest(state, (done, None)))
+        return b"" if state == done else self.shortest(state, (done, None))
 
     def _steps(self, state: int, stack: Stack) -> Iterator[tuple[bytes, tuple[int, Stack]]]:
         """Edges of a configuration; those that consume nothing have an empty label."""

@@ -22,6 +22,9 @@ Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
 UInt8 = NDArray[np.uint8]
 
+FAR = 1 << 28
+"""A need that no budget meets; sums of needs are cut off here."""
+
 V_STATE, V_CELL, V_TOP, V_NODE, V_LIMIT, V_MOST, V_FOUND, V_DETAIL, V_OUTCOME = range(9)
 """Registers of a survey, int64[9]: the configuration, the node to resume at (0 at first), the limit, the largest need met,
 how many tokens are over the limit, what is missing."""
@@ -71,7 +74,7 @@ def survey(
             if cost < 0:
                 v[V_DETAIL], v[V_NODE], v[V_FOUND], v[V_MOST] = then, node, found, most
                 return UNKNOWN_COST
-            cell_costs[pushed] = min(1 << 28, cost + cell_costs[cells[pushed, C_NEXT]])
+            cell_costs[pushed] = min(FAR, cost + cell_costs[cells[pushed, C_NEXT]])
         first, last = trie[node, T_TOKENS], trie[node + 1, T_TOKENS]
         if first < last:
             if costs[state] < 0:

@@ -9,11 +9,18 @@ from numpy.typing import NDArray
 
 from constrained.automata.completions import Completions, Stack
 from constrained.automata.waits import outcomes
+from constrained.kernels.survey import FAR
 from constrained.masks.row_store import RowStore
-from constrained.vocabulary import Vocabulary
+from constrained.vocabulary import Trie, Vocabulary
 from grammars.errors import LimitExceeded
 
 _MOST_KEPT = 20_000
+
+
+def _single_bytes(trie: Trie) -> bytes:
+    """The bytes that are tokens by themselves."""
+    alone = (trie.depth == 1) & (trie.token_start[1:] > trie.token_start[:-1])
+    return trie.byte[alone].tobytes()
 
 
 class CompletionStore:
@@ -22,16 +29,14 @@ class CompletionStore:
     Attributes:
         costs: int32[states], bytes from a state to the end of its frame, -1 where not computed yet.
         growth: for a row, by how many bytes its worst token raises the need of a configuration.
-        bytes_are_tokens: whether every byte is a token, so that a need in bytes bounds one in tokens.
         frames, over: scratch of the survey kernel.
     """
 
     def __init__(self, store: RowStore, vocabulary: Vocabulary) -> None:
         self._machine = store.machine
         self._trie = vocabulary.trie  # not the vocabulary itself, which keys the store weakly
-        singles = [token for token in vocabulary.tokens if token is not None and len(token) == 1]
-        self.bytes_are_tokens = len(set(singles)) == 256
-        self._search = Completions(store.machine, frozenset(token[0] for token in singles))
+        self._spellable = _single_bytes(vocabulary.trie)
+        self._search = Completions(store.machine, frozenset(self._spellable))
         self.costs: NDArray[np.int32] = np.full(store.limits.states, -1, dtype=np.int32)
         self.growth: dict[int, int] = {}
         self.frames: NDArray[np.int32] = np.zeros((store.machine.horizon + 2, 3), dtype=np.int32)
@@ -66,16 +71,20 @@ class CompletionStore:
                 self._tokens.popitem(last=False)
         return found
 
+    def _spelled(self, data: bytes) -> int:
+        """The number of tokens for `data` if each byte is one; far too many where a byte is none."""
+        return FAR if data.translate(None, self._spellable) else len(data)
+
     def cost(self, state: int) -> int:
-        """Bytes from `state` to the end of its frame; for a wait state, whatever the frame above is left with."""
+        """Single-byte tokens from `state` to the end of its frame; for a wait state, whatever the frame above is left with."""
         found = int(self.costs[state])
         if found < 0:
             with self._machine.lock:
                 left_with = outcomes(self._machine, state)
                 if left_with is None:
-                    found = self._search.leaving(state)
+                    found = self._spelled(self._search.leaving(state))
                 else:
                     after = [self._machine.resolve(state, outcome) for outcome in left_with]
-                    found = max((self.cost(then) for then in after if then), default=1 << 28)
-                self.costs[state] = min(found, 1 << 28)
+                    found = max((self.cost(then) for then in after if then), default=FAR)
+                self.costs[state] = min(found, FAR)
         return int(self.costs[state])

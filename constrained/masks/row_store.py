@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +20,7 @@ from grammars.errors import LimitExceeded
 
 if TYPE_CHECKING:
     from constrained.masks.completion_store import CompletionStore
+    from constrained.masks.row_table import RowTable
 
 _CHAINS = 1 << 29
 """Chain nodes of the memo are numbered from here, states below; their keys stay below `POP_KEY`."""
@@ -114,6 +116,13 @@ class RowStore:
             + int(registers[w.W_DENSE]) * self.dense.shape[1] * 4
             + int(registers[w.W_ROWS] + registers[w.W_LOCALS]) * 20
         )
+
+    @cached_property
+    def table(self) -> RowTable:
+        """The rows that have been asked for by number."""
+        from constrained.masks.row_table import RowTable
+
+        return RowTable(self, self.dense.shape[1])
 
     def completions(self, vocabulary: Vocabulary) -> CompletionStore:
         """The completions of this store's machine, made at the first call."""

@@ -52,6 +52,18 @@ class Trie:
     def __len__(self) -> int:
         return len(self.byte)
 
+    def is_proper_prefix(self, data: bytes) -> bool:
+        """Whether some token starts with `data` and goes on."""
+        node = 0
+        for byte in data:
+            child, end = node + 1, int(self.end[node])
+            while child < end and self.byte[child] != byte:
+                child = int(self.end[child])
+            if child >= end:
+                return False
+            node = child
+        return int(self.end[node]) > node + 1
+
     def shortest_tokenization(self, data: bytes) -> list[int] | None:
         """The fewest tokens whose bytes joined are `data`; None if no tokens make it up."""
         from constrained.kernels.tokenization import shortest_tokenization

@@ -212,6 +212,28 @@ class Vocabulary:
         save_entry(key, vocabulary.table, vocabulary.trie, vocabulary.fingerprint, {})
         return vocabulary
 
+    def keep(self) -> None:
+        """Write the vocabulary to the cache folder, where `kept` finds it by its fingerprint."""
+        key = entry_key("fingerprint", self.fingerprint)
+        if load_entry(key) is None:
+            save_entry(key, self.table, self.trie, self.fingerprint, {})
+
+    @classmethod
+    def kept(cls, fingerprint: str) -> Vocabulary:
+        """The vocabulary that `keep` wrote, without a tokenizer attached.
+
+        Raises:
+            VocabularyError: it is not in the cache folder.
+        """
+        entry = load_entry(entry_key("fingerprint", fingerprint))
+        if entry is None:
+            raise VocabularyError(
+                f"no vocabulary with fingerprint {fingerprint[:12]}… is in use here or in the cache folder; "
+                "load it first (Vocabulary.from_...)"
+            )
+        table, trie, found, _notes = entry
+        return cls(table, trie, found)
+
     def with_encoder(self, encoder: Encoder | None) -> Vocabulary:
         """The same vocabulary with another tokenizer (or none) for `canonical`."""
         return replace(self, encoder=encoder)
