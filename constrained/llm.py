@@ -223,7 +223,7 @@ class LLM:
 
     def _json_stream(self, prompt: Prompt, schema: Any, options: dict[str, Any]) -> TextStream:
         source = read_schema(schema)
-        return self.stream(with_schema(prompt, source.grammar.document), schema, **options)
+        return self.stream(with_schema(prompt, source.description), schema, **options)
 
     def _read_constraint(self, constraint: Any) -> tuple[Constraint | None, Callable[[str], Any] | None]:
         """The compiled constraint, and how to read the finished text."""

@@ -5,6 +5,7 @@ Pydantic's schemas describe what a model accepts from strangers.  For generation
 - an object takes no properties beyond those declared, unless the model asks for them (`extra="allow"`): a model would
   ignore them and they cost tokens;
 - a tagged union is written as `anyOf`: its members differ in the tag, so at most one can match anyway;
+- whole numbers keep to 64 bits and others to what a double holds, beyond which Pydantic reads `1e400` as infinite;
 - decimals are numbers with the digits that the type allows, URLs have one of the type's schemes, a UUID its version;
 - dates and times leave out the year 0000 and leap seconds, which RFC 3339 has and Python's `datetime` has not, and
   durations stay below what a `timedelta` can hold.
@@ -13,6 +14,7 @@ Pydantic's schemas describe what a model accepts from strangers.  For generation
 from __future__ import annotations
 
 import re
+import sys
 from typing import Any, Final
 
 from pydantic import PydanticUserError, TypeAdapter
@@ -22,6 +24,8 @@ from pydantic_core import core_schema
 
 from constrained.errors import SchemaError
 
+# The largest 64-bit number that a double holds too: `9.2e18` is read by way of a double.
+_LARGEST_INT: Final = 2**63 - 1024
 _YEAR: Final = "^(000[1-9]|00[1-9][0-9]|0[1-9][0-9]{2}|[1-9][0-9]{3})-"
 _DATE_TIME: Final = _YEAR + "[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-5]"
 _TIME: Final = "^[0-9]{2}:[0-9]{2}:[0-5]"
@@ -35,10 +39,12 @@ _NAIVE: Final = (
 )
 
 
-class _GenerationSchema(GenerateJsonSchema):
+class _PlainSchema(GenerateJsonSchema):
     # A default that JSON cannot write is simply not written; nothing depends on it.
     ignored_warning_kinds: set[JsonSchemaWarningKind] = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012
 
+
+class _GenerationSchema(_PlainSchema):
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
         return _closed(super().model_schema(schema))
 
@@ -70,6 +76,12 @@ class _GenerationSchema(GenerateJsonSchema):
         written = super().timedelta_schema(schema)
         return written | {"pattern": _DURATION} if written.get("format") == "duration" else written
 
+    def int_schema(self, schema: core_schema.IntSchema) -> JsonSchemaValue:
+        return _bounded(super().int_schema(schema), _LARGEST_INT)
+
+    def float_schema(self, schema: core_schema.FloatSchema) -> JsonSchemaValue:
+        return _bounded(super().float_schema(schema), sys.float_info.max)
+
     def decimal_schema(self, schema: core_schema.DecimalSchema) -> JsonSchemaValue:
         written: JsonSchemaValue = {"type": "number"}
         for bound, keyword in (
@@ -80,6 +92,7 @@ class _GenerationSchema(GenerateJsonSchema):
         ):
             if bound in schema:
                 written[keyword] = _number(schema[bound])  # type: ignore[literal-required]
+        written = _bounded(written, sys.float_info.max)
         places, digits = schema.get("decimal_places"), schema.get("max_digits")
         if digits is not None and places is None:
             places = digits // 2  # any split of the digits keeps to the type
@@ -105,6 +118,14 @@ class _GenerationSchema(GenerateJsonSchema):
         schemes = "|".join(map(re.escape, schema.get("allowed_schemes") or ("https", "http")))
         written: JsonSchemaValue = {"type": "string", "pattern": f"^({schemes})://{_HOST}(:[1-9][0-9]{{1,3}})?{_PATH}$"}
         return written | ({"maxLength": schema["max_length"]} if schema.get("max_length") else {})
+
+
+def _bounded(written: JsonSchemaValue, largest: float) -> JsonSchemaValue:
+    if "minimum" not in written and "exclusiveMinimum" not in written:
+        written["minimum"] = -largest
+    if "maximum" not in written and "exclusiveMaximum" not in written:
+        written["maximum"] = largest
+    return written
 
 
 def _number(value: Any) -> int | float:
@@ -144,6 +165,11 @@ def json_schema_of(adapter: TypeAdapter[Any]) -> dict[str, Any]:
         return adapter.json_schema(mode="validation", schema_generator=_GenerationSchema)
     except (PydanticInvalidForJsonSchema, PydanticUserError) as error:
         raise SchemaError(f"the type has no JSON Schema: {_first_line(error)}") from error
+
+
+def described(adapter: TypeAdapter[Any]) -> dict[str, Any]:
+    """The JSON Schema as Pydantic writes it, for people and models to read."""
+    return adapter.json_schema(mode="validation", schema_generator=_PlainSchema)
 
 
 def _name(source: Any) -> str:

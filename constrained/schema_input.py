@@ -22,11 +22,13 @@ class SchemaInput:
     """A schema that was read.
 
     Attributes:
-        grammar: the language of its instances; `grammar.text` is the JSON Schema itself.
+        grammar: the language of its instances.
+        description: the JSON Schema as prompts show it: for a type as Pydantic writes it, else that of `grammar`.
         parse: the value for a finished text, checked; raises `ResultError`.
     """
 
     grammar: JsonSchema
+    description: Json
     parse: Callable[[str], Any]
 
 
@@ -61,13 +63,13 @@ def _plain(grammar: JsonSchema) -> SchemaInput:
 
         return JsonCheck(grammar).parse(text)
 
-    return SchemaInput(grammar, parse)
+    return SchemaInput(grammar, grammar.document, parse)
 
 
 def _typed(source: Any) -> SchemaInput:
     from pydantic import ValidationError
 
-    from constrained.pydantic_schema import adapter_of, json_schema_of
+    from constrained.pydantic_schema import adapter_of, described, json_schema_of
 
     adapter = adapter_of(source)
 
@@ -79,4 +81,4 @@ def _typed(source: Any) -> SchemaInput:
             place = ".".join(map(str, first["loc"])) or "the value"
             raise ResultError(f"the type refuses {place}: {first['msg']}", text) from error
 
-    return SchemaInput(JsonSchema(json_schema_of(adapter)), parse)
+    return SchemaInput(JsonSchema(json_schema_of(adapter)), described(adapter), parse)

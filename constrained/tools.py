@@ -27,7 +27,8 @@ class Tool:
     Attributes:
         name: what the model calls it.
         description: what it does, for the prompt.
-        parameters: JSON Schema of the arguments, an object schema.
+        parameters: JSON Schema of the arguments, an object schema, for the prompt.
+        grammar: the language that the arguments are generated in.
         parse: the arguments for a finished JSON text, checked; raises `ResultError`.
         function: what runs when a call is carried out, where the tool was a Python function.
     """
@@ -35,6 +36,7 @@ class Tool:
     name: str
     description: str
     parameters: Mapping[str, Any]
+    grammar: JsonSchema = field(repr=False)
     parse: Callable[[str], dict[str, Any]] = field(repr=False, compare=False)
     function: Callable[..., Any] | None = field(default=None, repr=False, compare=False)
 
@@ -117,7 +119,7 @@ def calls_grammar(tools: Sequence[Tool]) -> JsonSchema:
 
     Each tool's schema is a document of its own, so that its `#/...` references keep their meaning.
     """
-    documents = {_document(tool): tool.parameters for tool in tools}
+    documents = {_document(tool): tool.grammar.text for tool in tools}
     calls = [
         {
             "type": "object",
@@ -177,7 +179,8 @@ def _from_dict(source: Mapping[str, Any]) -> Tool:
     if kind != "object" and not (isinstance(kind, list) and "object" in kind):
         raise SchemaError(f"tool {name!r}: arguments are an object, but parameters has type {kind!r}")
     schema = {**parameters, "type": "object"}
-    return Tool(name, str(inner.get("description") or ""), schema, read_schema(schema).parse)
+    read = read_schema(schema)
+    return Tool(name, str(inner.get("description") or ""), schema, read.grammar, read.parse)
 
 
 def _from_function(function: Any) -> Tool:
@@ -215,7 +218,7 @@ def _from_function(function: Any) -> Tool:
             if attribute in instance.model_fields_set
         }
 
-    return Tool(name, description, read.grammar.document, parse, function)
+    return Tool(name, description, read.description, read.grammar, parse, function)
 
 
 def _read_docstring(text: str) -> tuple[str, dict[str, str]]:

@@ -98,7 +98,7 @@ def show_task(console: Console, text: str, schema: Any, generation: Generation) 
     from constrained.prompts import compact_schema
     from constrained.schema_input import read_schema
 
-    written = compact_schema(read_schema(schema).grammar.document)
+    written = compact_schema(read_schema(schema).description)
     metrics = generation.metrics
     for name, value in (
         ("text", text),

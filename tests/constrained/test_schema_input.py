@@ -4,6 +4,7 @@ import datetime
 import decimal
 import enum
 import json
+import math
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -167,7 +168,7 @@ def test_models_take_no_undeclared_properties_unless_they_ask_for_them() -> None
     assert read_schema(Point).grammar.document["additionalProperties"] is False
     assert read_schema(Movie).grammar.document["additionalProperties"] is False
     assert read_schema(Open).grammar.document["additionalProperties"] is True
-    assert read_schema(dict[str, int]).grammar.document["additionalProperties"] == {"type": "integer"}
+    assert read_schema(dict[str, bool]).grammar.document["additionalProperties"] == {"type": "boolean"}
 
 
 def test_tagged_unions_are_written_without_one_of() -> None:
@@ -202,6 +203,32 @@ def test_what_the_written_schema_allows_the_type_takes(source: Any, accepted: li
     for text in map(json.dumps, refused):
         with pytest.raises(ResultError):
             check.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("source", "accepted", "refused"),
+    [
+        (int, ["1E2", "-9223372036854774784", "9.223372036854774784e18"], ["1e400", "9223372036854775808"]),
+        (float, ["1.7976931348623157e308", "-1e-999"], ["1e309", "-1e400"]),
+        (decimal.Decimal, ["1e308"], ["1e400"]),
+        (Annotated[int, Field(ge=3, lt=7)], ["3", "6.0"], ["2", "7"]),
+    ],
+)
+def test_numbers_stay_finite(source: Any, accepted: list[str], refused: list[str]) -> None:
+    read = read_schema(source)
+    check = JsonCheck(read.grammar)
+    for text in accepted:
+        check.parse(text)
+        assert math.isfinite(read.parse(text))
+    for text in refused:
+        with pytest.raises(ResultError):
+            check.parse(text)
+
+
+def test_what_prompts_show_is_the_schema_as_pydantic_writes_it() -> None:
+    description = read_schema(Owner).description
+    assert description == Owner.model_json_schema()
+    assert read_schema({"type": "integer"}).description == {"type": "integer"}
 
 
 @pytest.mark.parametrize(
