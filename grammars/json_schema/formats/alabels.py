@@ -26,12 +26,16 @@ from grammars.regular import Rx, Unfolding, concat, literal, literals, unfold, u
 PREFIX = "xn--"
 _MAX_ASCII = 40
 _MAX_DIGITS = 4
+MAX_A_LABEL = len(PREFIX) + _MAX_ASCII + 1 + _MAX_DIGITS
+"""The longest A-label in the language; DNS has 63."""
+
 _DIGITS = "abcdefghijklmnopqrstuvwxyz0123456789"
 _MIDDLE_DOT = "\u00b7"
 
 
+@lru_cache(maxsize=1)
 def a_label_rx() -> Rx:
-    """A-labels of the two families, in lower case as Punycode makes them, at most 49 characters long."""
+    """A-labels of the two families, in lower case as Punycode makes them, at most `MAX_A_LABEL` characters long."""
     return concat(literal(PREFIX), unfold(_Digits("")))
 
 

@@ -18,7 +18,6 @@ from grammars.json_schema.formats.pieces import (
     HEXDIG,
     LETTERS,
     among,
-    any_number,
     exactly,
     optional,
 )
@@ -29,10 +28,10 @@ from grammars.regular import (
     Unfolding,
     chars,
     concat,
-    derivatives,
     difference,
     literal,
     literals,
+    moves,
     unfold,
     union,
 )
@@ -45,44 +44,14 @@ MAX_REPEAT = 999
 _SYNTAX = "^$\\.*+?()[]{}|"
 _PLAIN = difference(ANY, chars(among(_SYNTAX)))
 _CATEGORIES = [
-    "C",
-    "Cc",
-    "Cf",
-    "Co",
-    "L",
-    "Ll",
-    "Lm",
-    "Lo",
-    "Lt",
-    "Lu",
-    "M",
-    "Mc",
-    "Me",
-    "Mn",
-    "N",
-    "Nd",
-    "Nl",
-    "No",
-    "P",
-    "Pc",
-    "Pd",
-    "Pe",
-    "Pf",
-    "Pi",
-    "Po",
-    "Ps",
-    "S",
-    "Sc",
-    "Sk",
-    "Sm",
-    "So",
-    "Z",
-    "Zl",
-    "Zp",
-    "Zs",
+    *["C", "Cc", "Cf", "Co", "L", "Ll", "Lm", "Lo", "Lt", "Lu", "M", "Mc", "Me", "Mn", "N", "Nd", "Nl", "No"],
+    *["P", "Pc", "Pd", "Pe", "Pf", "Pi", "Po", "Ps", "S", "Sc", "Sk", "Sm", "So", "Z", "Zl", "Zp", "Zs"],
 ]
 _NAME_START = (*LETTERS, *among("_$"))
 _NAME_PART = (*_NAME_START, *DIGITS)
+
+_RANGE_ENDS = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in "\\]-^[")
+_CLASS_OTHERS = difference(ANY, chars(among("\\]-" + _RANGE_ENDS)))
 
 # What may come next is a matter of what came before: nothing to repeat, something, or a repeat to be made lazy.
 _BARE, _ATOM, _REPEAT = range(3)
@@ -115,7 +84,7 @@ class _Pattern(Unfolding):
     def order(self) -> int:
         return hash((1, *self.open, self.after, _order(self.names)))
 
-    def moves(self) -> Iterator[tuple[int, int, Rx]]:
+    def set_moves(self) -> list[tuple[Rx, Rx]]:
         atom = self._then(_ATOM)
         bare = self._then(_BARE)
         parts = [
@@ -143,7 +112,10 @@ class _Pattern(Unfolding):
             ]
             if len(self.names) < MAX_NAMES:
                 parts.append(concat(literal("(?<"), unfold(_Name(self.open, self.names, ""))))
-        yield from derivatives(union(*parts))
+        return list(moves(union(*parts)))
+
+    def moves(self) -> Iterator[tuple[int, int, Rx]]:
+        return _flat(self.set_moves())
 
     def _then(self, after: int) -> Rx:
         return unfold(_Pattern(self.open, self.names, after))
@@ -203,6 +175,10 @@ class _Count(Unfolding):
             yield 0x7D, 0x7D, EPSILON
 
 
+def _flat(by_set: list[tuple[Rx, Rx]]) -> Iterator[tuple[int, int, Rx]]:
+    return ((low, high, target) for letters, target in by_set for low, high in letters.a)
+
+
 def _order(names: tuple[str, ...]) -> int:
     return int.from_bytes(",".join(names).encode(), "little")
 
@@ -224,19 +200,42 @@ def _escapes() -> Rx:
     )
 
 
-@lru_cache(maxsize=1)
 def _class_rx() -> Rx:
     """The rest of a character class after its bracket."""
-    special = among("\\]-")
-    printable = [chr(code) for code in range(0x21, 0x7F) if chr(code) not in "\\]-^["]
-    single = difference(ANY, chars(special))
-    escape = concat(literal("\\"), union(_escapes(), chars(among("b-"))))
-    ordered = union(
-        *(
-            concat(literal(low + "-"), chars(among("".join(high for high in printable if high >= low))))
-            for low in printable
-        )
-    )
-    items = any_number(union(single, escape, ordered))
-    # `^` negates only in the first place; there it must not be read as an item as well, which is the same text anyway.
-    return concat(optional(literal("^")), optional(literal("-")), items, optional(literal("-")), literal("]"))
+    return concat(optional(literal("^")), optional(literal("-")), unfold(_Class(None)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Class(Unfolding):
+    """Inside a character class, behind its `^` and first hyphen.
+
+    Attributes:
+        low: a printable ASCII character that may begin a range, if it was the last thing read.
+    """
+
+    low: str | None
+
+    @property
+    def nullable(self) -> bool:
+        return False
+
+    @property
+    def order(self) -> int:
+        return hash((4, ord(self.low) if self.low else 0))
+
+    def moves(self) -> Iterator[tuple[int, int, Rx]]:
+        return _flat(self.set_moves())
+
+    def set_moves(self) -> list[tuple[Rx, Rx]]:
+        anything = unfold(_Class(None))
+        hyphen = literal("]")
+        if self.low is not None:
+            high = chars(among("".join(end for end in _RANGE_ENDS if end >= self.low)))
+            hyphen = union(hyphen, concat(high, anything))
+        return [
+            (chars(among("]")), EPSILON),
+            (chars(among("-")), hyphen),
+            (chars(among("\\")), concat(union(_escapes(), chars(among("b-"))), anything)),
+            (_CLASS_OTHERS, anything),
+            *((chars(among(low)), unfold(_Class(low))) for low in _RANGE_ENDS),
+        ]
