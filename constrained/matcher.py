@@ -225,7 +225,7 @@ class Matcher:
         position[:3] = self.position()
         out = np.empty(_MOST_FORCED, dtype=np.uint8)
         while True:
-            self._reserve_cells()
+            self.reserve_cells()
             status = forced_bytes(
                 machine.states, machine.maps, machine.actions, machine.memo, self.cells, position, out
             )
@@ -358,9 +358,10 @@ class Matcher:
 
     def _position(self, *, wants_end: bool = False) -> NDArray[np.int64]:
         registers = self._registers
-        position = np.zeros(6, dtype=np.int64)
+        position = np.zeros(7, dtype=np.int64)
         position[0], position[1], position[2] = registers[m.M_STATE], registers[m.M_CELL], registers[m.M_TOP]
         position[5] = int(wants_end)
+        position[6] = registers[m.M_BYTES]
         return position
 
     def _run(self, data: NDArray[np.uint8], position: NDArray[np.int64]) -> int:
