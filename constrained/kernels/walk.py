@@ -344,6 +344,9 @@ def compose(
             )
             if cells[cell, C_DEPTH] < lowest:
                 lowest = cells[cell, C_DEPTH]
+            for pushed in range(frames[above, F_TOP], top):  # a step may pop frames and then push others over them
+                if cells[pushed, C_DEPTH] <= lowest:
+                    lowest = cells[pushed, C_DEPTH] - 1
             if status == OK:
                 for at in range(trie[node, T_TOKENS], trie[node + 1, T_TOKENS]):
                     pool[pool_top] = token_ids[at]
