@@ -14,7 +14,7 @@ from grammars.regular import Rx
 
 __all__ = ["ecma_search", "parse"]
 
-_KEPT = 4096
+_KEPT = 512
 _kept: OrderedDict[tuple[str, str, int, str], Rx] = OrderedDict()
 _lock = Lock()
 

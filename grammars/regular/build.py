@@ -168,6 +168,10 @@ def follow(head: Rx, tail: Rx) -> Rx:
         return tail
     if tail.nullable and head.flags & TAIL_ALL:
         return head
+    if head.flags & TAIL_ALL or tail.flags & HEAD_ALL:
+        fewer = _beside_all(head, tail)
+        if fewer != (head, tail):
+            return follow(*fewer)
     key = (CONCAT, head.serial, tail.serial)
     found = lookup(key)
     if found is not None:
@@ -189,6 +193,20 @@ def follow(head: Rx, tail: Rx) -> Rx:
     )
     order = hash((CONCAT, head.order, tail.order))
     return intern(key, head.nullable and tail.nullable, order, head.low + tail.low, high, flags, head, tail)
+
+
+def _beside_all(head: Rx, tail: Rx) -> tuple[Rx, Rx]:
+    """Leave out what may be missing next to ANY*, which takes it in: ANY* x? y = ANY* y, x{2,5} ANY* = x{2} ANY*."""
+    if head.flags & TAIL_ALL:
+        while tail.kind == CONCAT and tail.a.nullable:
+            tail = tail.b
+        first = tail.a if tail.kind == CONCAT else tail
+        if first.kind == REPEAT and first.least != first.most:
+            fewest = repeat(first.a, first.least, first.least)
+            tail = follow(fewest, tail.b) if tail.kind == CONCAT else fewest
+    if tail.flags & HEAD_ALL and head.kind == REPEAT and head.least != head.most:
+        head = repeat(head.a, head.least, head.least)
+    return head, tail
 
 
 def _merge_neighbours(head: Rx, first: Rx) -> Rx | None:

@@ -124,6 +124,12 @@ def counter_slack(rx: Rx) -> tuple[Rx, int]:
         prefixes of words, of at most `slack` code points.  `.{0,20}` gives `(ALL, 20)`.  Without such counters the base
         is `rx` itself and the slack `NO_COUNTERS`.
     """
+    if rx._slack is None:
+        rx._slack = _counter_slack(rx)
+    return rx._slack
+
+
+def _counter_slack(rx: Rx) -> tuple[Rx, int]:
     kind = rx.kind
     if kind == REPEAT:
         body, slack = counter_slack(rx.a)

@@ -24,7 +24,7 @@ from grammars.regular.rx import (
 )
 from grammars.regular.words import listed
 
-STATE_LIMIT = 20_000
+STATE_LIMIT = 10_000
 """States that one question may visit before it gives up with LimitExceeded."""
 
 
@@ -74,16 +74,20 @@ def _known_empty(rx: Rx) -> bool | None:
 
 
 def _known_by_length(left: Rx, right: Rx) -> bool | None:
-    """A condition on the length alone, against a language that has all lengths between its bounds."""
+    span = _common_lengths(left, right)
+    return None if span is None else span[1] is not None and span[0] > span[1]
+
+
+def _common_lengths(left: Rx, right: Rx) -> tuple[int, int | None] | None:
+    """The lengths in a condition on the length alone and a language that has all lengths between its bounds."""
     if not (left.kind == REPEAT and left.a is ANY):
         left, right = right, left
     if not (left.kind == REPEAT and left.a is ANY):
         return None
     if not right.flags & EXACT or length_gap(right) > 1:
         return None
-    low = max(left.low, right.low)
     highs = [high for high in (left.high, right.high) if high is not None]
-    return bool(highs) and low > min(highs)
+    return max(left.low, right.low), min(highs, default=None)
 
 
 def _search(start: Rx) -> str | None:
@@ -161,6 +165,10 @@ def longest_length(rx: Rx) -> int | None:
         return rx.high
     if is_empty(rx):
         return 0
+    if rx.kind == INTERSECT and len(rx.a) == 2:
+        span = _common_lengths(rx.a[0], rx.a[1])
+        if span is not None:
+            return span[1]
     # Longest path over the live states in the order in which a depth-first walk leaves them; a cycle has no longest.
     longest: dict[Rx, int] = {}
     on_path: set[Rx] = {rx}
@@ -174,14 +182,14 @@ def longest_length(rx: Rx) -> int | None:
                 return None
             if target not in longest:
                 on_path.add(target)
+                if len(on_path) + len(longest) > STATE_LIMIT:
+                    raise LimitExceeded(f"a longest word needs more than {STATE_LIMIT} states")
                 stack.append((target, iter(moves(target))))
                 break
         else:
             stack.pop()
             on_path.discard(node)
             longest[node] = max((1 + longest[target] for _, target in moves(node)), default=0)
-            if len(longest) > STATE_LIMIT:
-                raise LimitExceeded(f"a longest word needs more than {STATE_LIMIT} states")
     return longest[rx]
 
 

@@ -59,6 +59,7 @@ class Rx:
         "_live",
         "_raw",
         "_shortest",
+        "_slack",
         "a",
         "b",
         "flags",
@@ -89,6 +90,7 @@ class Rx:
     _empty: bool | None
     _shortest: str | None
     _completion: int | None
+    _slack: tuple[Rx, int] | None
     _gap: int | None
 
     def __repr__(self) -> str:
@@ -158,7 +160,7 @@ def intern(
         node.most = most
         node.serial = next(_serials)
         node._raw = node._live = node._derivatives = None
-        node._empty = node._shortest = node._completion = node._gap = None
+        node._empty = node._shortest = node._completion = node._gap = node._slack = None
         entry = _Entry(node, _forget)
         entry.key = key
         _table[key] = entry
