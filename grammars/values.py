@@ -16,6 +16,8 @@ Formats = Literal["assert", "annotate", "strict"]
 Escapes = Literal["any", "canonical"]
 Dialect = Literal["python", "ecma"]
 
+_MAX_RESPELLED = 100_000
+
 DRAFT_NAMES = ("4", "6", "7", "2019-09", "2020-12")
 
 
@@ -53,7 +55,9 @@ def _schema_text(schema: object, what: str) -> tuple[str, Any]:
     """The text that stands for `schema`, and its parsed value where that is at hand already."""
     if isinstance(schema, (str, bytes, bytearray)):
         parsed = _parse(bytes(schema) if isinstance(schema, bytearray) else schema, what)
-        try:  # one text for all spellings; with a fraction or exponent somewhere the given text stays, it is exact
+        try:  # one text for all spellings; where there are fractions, or very much text, the given one stays
+            if len(schema) > _MAX_RESPELLED:
+                raise TypeError
             text = json.dumps(parsed, separators=(",", ":"), check_circular=False)
         except TypeError:
             text = schema if isinstance(schema, str) else bytes(schema).decode(json.detect_encoding(schema))

@@ -13,15 +13,14 @@ from grammars import regular
 from grammars.errors import LimitExceeded
 from grammars.json_schema.array_algebra import ANY_ARRAY, array_within, complement_array, intersect_arrays
 from grammars.json_schema.formulas import Node, is_nothing
-from grammars.json_schema.numbers import number_rx
+from grammars.json_schema.numbers import NUMBER, other_number_rx
 from grammars.json_schema.object_algebra import ANY_OBJECT, complement_object, intersect_objects, object_within
 from grammars.json_schema.shapes import Alternatives, ArrayShape, ObjectShape
 from grammars.regular import ALL, NONE, Rx
 
-MAX_SHAPES = 2_000
+MAX_SHAPES = 512
 
 LITERALS = frozenset({"null", "true", "false"})
-NUMBER = number_rx(integer=False)
 EVERYTHING = Alternatives(LITERALS, NUMBER, ALL, (ANY_ARRAY,), (ANY_OBJECT,))
 NOTHING = Alternatives(frozenset(), NONE, NONE, (), ())
 
@@ -42,13 +41,21 @@ def meet(a: Rx, b: Rx, top: Rx) -> Rx:
     return reduced(regular.intersect(a, b))
 
 
-def without(a: Rx, b: Rx) -> Rx:
-    """What `a` has beyond `b`; `NONE` itself where that is empty."""
-    if b is NONE:
-        return a
-    if a is b or a is NONE:
-        return NONE
-    return reduced(regular.difference(a, b))
+def other_strings(rx: Rx) -> Rx:
+    """Strings that are not in a language; `NONE` itself where there are none."""
+    if rx is NONE or rx is ALL:
+        return ALL if rx is NONE else NONE
+    return reduced(regular.complement(rx))
+
+
+def other_numbers(rx: Rx) -> Rx:
+    """Numbers that are not in a language of numbers; `NONE` itself where there are none.
+
+    Not the plain complement: of the many writings of a number, languages with bounds hold only those they can judge.
+    """
+    if rx is NONE or rx is NUMBER:
+        return NUMBER if rx is NONE else NONE
+    return reduced(other_number_rx(rx))
 
 
 def reduced(rx: Rx) -> Rx:
@@ -70,6 +77,36 @@ def intersect(a: Alternatives, b: Alternatives, place: Node) -> Alternatives:
         product_of_objects(a.objects, b.objects, place) if a.objects and b.objects else (),
     )
     return NOTHING if is_nothing(result) else result
+
+
+def intersect_all(members: Sequence[Alternatives], place: Node) -> Alternatives:
+    """What all members admit."""
+    if any(member is NOTHING for member in members):
+        return NOTHING
+    members = [member for member in members if member is not EVERYTHING]
+    if len(members) < 2:
+        return members[0] if members else EVERYTHING
+    arrays, objects = members[0].arrays, members[0].objects
+    for member in members[1:]:
+        arrays = product(arrays, member.arrays, place) if arrays and member.arrays else ()
+        objects = product_of_objects(objects, member.objects, place) if objects and member.objects else ()
+    result = Alternatives(
+        members[0].literals.intersection(*[member.literals for member in members]),
+        _meet_all([member.number for member in members], NUMBER),
+        _meet_all([member.string for member in members], ALL),
+        arrays,
+        objects,
+    )
+    return NOTHING if is_nothing(result) else result
+
+
+def _meet_all(languages: list[Rx], top: Rx) -> Rx:
+    distinct = dict.fromkeys(rx for rx in languages if rx is not top)
+    if NONE in distinct:
+        return NONE
+    if len(distinct) < 2:
+        return next(iter(distinct), top)
+    return reduced(regular.intersect(*distinct))
 
 
 def product(a: Sequence[ArrayShape], b: Sequence[ArrayShape], place: Node) -> tuple[ArrayShape, ...]:
@@ -114,7 +151,7 @@ def _pairs(
                 found[both] = None
         if len(found) > MAX_SHAPES:
             found = dict.fromkeys(_absorbed(list(found), within))
-            if len(found) > MAX_SHAPES // 2:
+            if len(found) > MAX_SHAPES:
                 raise LimitExceeded(f"more than {MAX_SHAPES} combinations of alternatives for one value", place.pointer)
     return _absorbed(list(found), within) if len(found) > 1 and len(a) > 1 and len(b) > 1 else tuple(found)
 
@@ -169,8 +206,8 @@ def complement(a: Alternatives, place: Node) -> Alternatives:
         return EVERYTHING
     return Alternatives(
         LITERALS - a.literals,
-        without(NUMBER, a.number),
-        without(ALL, a.string),
+        other_numbers(a.number),
+        other_strings(a.string),
         complement_arrays(a.arrays, place),
         complement_objects(a.objects, place),
     )

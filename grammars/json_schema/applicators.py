@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING
 from grammars import regular
 from grammars.json_schema.algebra import (
     NOTHING,
-    NUMBER,
     intersect,
     meet,
+    other_numbers,
+    other_strings,
     product,
     product_of_objects,
     unite,
-    without,
 )
 from grammars.json_schema.array_algebra import complement_array, intersect_arrays
 from grammars.json_schema.formulas import TRUE, Node, negation
+from grammars.json_schema.numbers import NUMBER
 from grammars.json_schema.object_algebra import complement_object, intersect_objects
 from grammars.json_schema.reader import malformed, members
 from grammars.json_schema.references import Resource, Target
@@ -95,21 +96,21 @@ def exactly_one(value: SchemaValue, found: Alternatives) -> Alternatives:
             objects.update(dict.fromkeys(_object_apart(members_, others, value)))
     return Alternatives(
         frozenset(literal for literal, count in counts.items() if count == 1),
-        _one_language([branch.number for _, branch in pairs], NUMBER),
-        _one_language([branch.string for _, branch in pairs], ALL),
+        _one_language([branch.number for _, branch in pairs], NUMBER, other_numbers),
+        _one_language([branch.string for _, branch in pairs], ALL, other_strings),
         tuple(arrays),
         tuple(objects),
     )
 
 
-def _one_language(languages: list[Rx], top: Rx) -> Rx:
+def _one_language(languages: list[Rx], top: Rx, others: Callable[[Rx], Rx]) -> Rx:
     """Texts that are in exactly one of the languages."""
     once = twice = NONE
     for rx in languages:
         if rx is not NONE:
             twice = regular.union(twice, meet(once, rx, top))
             once = regular.union(once, rx)
-    return without(once, twice)
+    return once if twice is NONE else meet(once, others(twice), top)
 
 
 def _array_apart(

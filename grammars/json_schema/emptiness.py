@@ -37,9 +37,16 @@ def _has_array(shape: ArrayShape) -> bool:
 
 
 def _has_object(shape: ObjectShape) -> bool:
-    if not shape.min_properties and not shape.witnesses and not any([prop.required for prop in shape.properties]):
-        return True
+    if not shape.min_properties and not shape.witnesses:
+        doubtful = [prop for prop in shape.properties if prop.required and not _plainly_inhabited(prop.value)]
+        if not doubtful:
+            return True
     return _answer(lambda probe: object_inhabited(shape, probe))
+
+
+def _plainly_inhabited(value: Value) -> bool:
+    node = cast(Node, value)
+    return node.known_empty() is False or node.surely_inhabited()
 
 
 def _has_scalar(alternatives: Alternatives) -> bool:
@@ -67,23 +74,27 @@ def _probe(value: Value, asked: list[Node]) -> bool:
 
 
 def _answer(question: Callable[[Probe], bool]) -> bool:
-    """The answer to a monotone question about values, deciding one after the other what stands in its way."""
+    """The answer to a monotone question about values, deciding what stands in its way."""
     while True:
         asked: list[Node] = []
         if question(lambda value: _probe(value, asked)):  # noqa: B023 - asked within this round only
             return True
         if not asked:
             return False
-        decide(asked[0])
+        for node in asked:
+            decide(node)
 
 
 def decide(goal: Node) -> bool:
     """Whether `goal` is empty; the caller holds the lock.  What is decided on the way is kept on its nodes."""
+    if (known := goal.known_empty()) is not None:
+        return known
     waiting: dict[Node, dict[Node, None]] = {}  # whom to ask again once this node turns out inhabited
     seen = {goal: None}
-    todo = [goal]
+    todo, planned = [goal], {goal}
     while todo:
         node = todo.pop()
+        planned.discard(node)
         if node.known_empty() is not None:
             continue
         asked: list[Node] = []
@@ -91,13 +102,17 @@ def decide(goal: Node) -> bool:
             node.settle(False)
             if node is goal:
                 return False
-            todo.extend(waiting.pop(node, ()))
+            again = [other for other in waiting.pop(node, ()) if other not in planned]
+            planned.update(again)
+            todo.extend(again)
             continue
+        fresh = [other for other in asked if other not in seen]
+        if fresh:  # to be asked again once, when all of these have been
+            planned.update((node, *fresh))
+            todo += [node, *fresh]
+            seen.update(dict.fromkeys(fresh))
         for other in asked:
             waiting.setdefault(other, {})[node] = None
-            if other not in seen:
-                seen[other] = None
-                todo.append(other)
     # Nothing is left to try: what has no instance by now is in want of something that has none either.
     for node in seen:
         if node.known_empty() is None:

@@ -167,9 +167,8 @@ def _own(value: SchemaValue, present: frozenset[str]) -> Branch:
         if "properties" in present:
             names.append(regular.literals(list(mapping(schema, "properties", pointer))))
         if "patternProperties" in present:
-            place = f"{pointer}/patternProperties"
             patterns = mapping(schema, "patternProperties", pointer)
-            names += [pattern_language(pattern, place, "patternProperties") for pattern in patterns]
+            names += [pattern_language(pattern, pointer, "patternProperties") for pattern in patterns]
     items: int | None = 0
     if "unevaluatedItems" in present:
         items = None

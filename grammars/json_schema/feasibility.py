@@ -28,7 +28,7 @@ def array_inhabited(shape: ArrayShape, probe: Probe) -> bool:
     """Whether some array is of this shape."""
     from grammars.json_schema.instances import has_distinct_items
 
-    if not all(probe(item_at(shape, index)) for index in range(min(shape.min_items, len(shape.prefix) + 1))):
+    if not all([probe(item_at(shape, index)) for index in range(min(shape.min_items, len(shape.prefix) + 1))]):
         return False
     if shape.unique and (shape.min_items > 1 or shape.counts):
         return has_distinct_items(shape)
@@ -120,12 +120,11 @@ def _counted(shape: ArrayShape, probe: Probe) -> bool:
 
 def object_inhabited(shape: ObjectShape, probe: Probe) -> bool:
     """Whether some object is of this shape."""
-    required = 0
-    for prop in shape.properties:
-        if prop.required:
-            if not probe(prop.value):
-                return False
-            required += 1
+    # All at once, not up to the first failure: whoever asks can then decide them in one go.
+    present = [probe(prop.value) for prop in shape.properties if prop.required]
+    required = len(present)
+    if not all(present):
+        return False
     if shape.min_properties > required:
         free = shape.min_properties - required
         if sum(1 for _ in islice(_spare_keys(shape, probe, free), free)) < free:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, cast
 
 from grammars.errors import GrammarError, LimitExceeded, SchemaError
 from grammars.json_schema.shapes import Alternatives, Value
+from grammars.regular import NONE
 
 if TYPE_CHECKING:
     from grammars.json_schema.shortest import Shortest
@@ -166,8 +167,6 @@ class Node:
 
 def is_nothing(alternatives: Alternatives) -> bool:
     """Whether no shape at all is left; regular languages must have been reduced to `NONE` where they are empty."""
-    from grammars.regular import NONE
-
     return not (
         alternatives.literals
         or alternatives.arrays
@@ -213,12 +212,14 @@ class Conjunction(Node):
         return self.members[0].pointer
 
     def _evaluate(self) -> Alternatives:
-        from grammars.json_schema.algebra import intersect
+        from grammars.json_schema.algebra import intersect, intersect_all
 
-        found = self.members[0].raw()
-        for member in self.members[1:]:
-            found = intersect(found, member.raw(), self)
-        return found
+        # Conjunctions grow a member at a time; what was found for one member less is a good start.
+        if len(self.members) > 2:
+            shorter = self.workspace.formulas.get(("and", frozenset(self.members[:-1])))
+            if shorter is not None and shorter._raw is not None:
+                return intersect(shorter._raw, self.members[-1].raw(), self)
+        return intersect_all([member.raw() for member in self.members], self)
 
 
 class Disjunction(Node):

@@ -15,11 +15,11 @@ from typing import cast
 
 from grammars import regular
 from grammars.errors import LimitExceeded
-from grammars.json_schema.algebra import NUMBER
+from grammars.json_schema.algebra import meet
 from grammars.json_schema.cheapest import cheapest_strings, quoted
 from grammars.json_schema.feasibility import counting_options, item_at, some_words, undeclared, witness_cells
 from grammars.json_schema.formulas import Node, conjunction
-from grammars.json_schema.numbers import equal_number_rx
+from grammars.json_schema.numbers import NUMBER, equal_number_rx, other_number_rx
 from grammars.json_schema.object_algebra import has
 from grammars.json_schema.shapes import Alternatives, ArrayShape, ObjectShape, Value
 from grammars.regular import NONE, Rx
@@ -322,5 +322,5 @@ def numbers(rx: Rx, most: int) -> Iterator[Instance]:
         value = Decimal(text)
         yield Instance(text, value)
         most -= 1
-        rx = regular.difference(rx, equal_number_rx(value))
+        rx = meet(rx, other_number_rx(equal_number_rx(value)), NUMBER)
 

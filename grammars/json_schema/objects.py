@@ -19,7 +19,7 @@ from grammars.json_schema.object_algebra import (
     object_shape,
     outside,
 )
-from grammars.json_schema.reader import mapping, names, natural
+from grammars.json_schema.reader import malformed, mapping, names, natural
 from grammars.json_schema.scalars import pattern_language
 from grammars.json_schema.shapes import KeyGroup, ObjectShape, Property, Value
 from grammars.regular import ALL, NONE, Rx
@@ -35,6 +35,8 @@ _DEPENDENCIES = ("dependentRequired", "dependentSchemas", "dependencies")
 
 MAX_KEY_CELLS = 256
 
+_NONE_REQUIRED = frozenset[str]()
+
 
 def object_shapes(value: SchemaValue, present: frozenset[str]) -> tuple[ObjectShape, ...]:
     """The objects that the schema's own keywords admit.
@@ -46,7 +48,7 @@ def object_shapes(value: SchemaValue, present: frozenset[str]) -> tuple[ObjectSh
         return (ANY_OBJECT,)
     schema, pointer = value.schema, value.pointer
     declared = mapping(schema, "properties", pointer) if "properties" in present else {}
-    required = set(names(schema, "required", pointer)) if required_names(value) else frozenset[str]()
+    required = frozenset(names(schema, "required", pointer)) if "required" in present else _NONE_REQUIRED
     groups, by_pattern = _groups(value, present)
     child = value.scope.child
     properties = []
@@ -70,18 +72,13 @@ def object_shapes(value: SchemaValue, present: frozenset[str]) -> tuple[ObjectSh
     return shapes
 
 
-def required_names(value: SchemaValue) -> list[str]:
-    """The operand of `required`; empty where the keyword is absent.  Draft 3's boolean form is not one."""
-    return names(value.schema, "required", value.pointer) if "required" in value.schema else []
-
-
 def undeclared_required(value: SchemaValue) -> ObjectShape | None:
     """Objects that hold the `required` names which `properties` does not declare; `None`: there are no such names."""
-    declared = value.schema.get("properties", {})
-    missing = [name for name in required_names(value) if name not in declared]
+    declared = value.schema.get("properties", ())
+    missing = [name for name in value.schema["required"] if name not in declared]
     if not missing:
         return None
-    return ObjectShape(tuple([Property(name, TRUE, True) for name in missing]), ANY_KEY)
+    return ObjectShape(tuple([Property(name, TRUE, True) for name in dict.fromkeys(missing)]), ANY_KEY)
 
 
 def _groups(value: SchemaValue, present: frozenset[str]) -> tuple[Sequence[KeyGroup], list[tuple[Rx, Node]]]:
@@ -97,7 +94,7 @@ def _groups(value: SchemaValue, present: frozenset[str]) -> tuple[Sequence[KeyGr
         return (() if rest is FALSE else (KeyGroup(ALL, rest),)), []
     by_pattern = []
     for pattern, operand in patterns.items():
-        rx = pattern_language(pattern, f"{pointer}/patternProperties", "patternProperties")
+        rx = pattern_language(pattern, pointer, "patternProperties")
         by_pattern.append((rx, value.child(operand, "patternProperties", pattern)))
     return split_keys(by_pattern, rest, pointer), by_pattern
 
@@ -149,13 +146,12 @@ def _dependency(
     value: SchemaValue, keyword: str, name: str, operand: Any
 ) -> tuple[list[str] | None, tuple[ObjectShape, ...] | None]:
     """What the presence of `name` asks for: names that are required too, or the shapes of a subschema."""
-    place = f"{value.pointer}/{keyword}"
     if keyword != "dependentSchemas" and isinstance(operand, list):
-        return names({name: operand}, name, place), None
+        return names({keyword: operand}, keyword, value.pointer), None
     if keyword == "dependencies" and isinstance(operand, str):  # draft 3's form, still in use
         return [operand], None
     if keyword == "dependentRequired":
-        names({name: operand}, name, place)
+        raise malformed(keyword, "lists of strings", operand, value.pointer)
     node = value.child(operand, keyword, name)
     return (None, None) if node is TRUE else (None, node.raw().objects)
 

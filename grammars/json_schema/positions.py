@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from grammars.errors import LimitExceeded
+from grammars.errors import LimitExceeded, SchemaError
+from grammars.json_schema.assertions import evaluate, refute
 from grammars.json_schema.formulas import FALSE, SHARED, TRUE, Node, Workspace
-from grammars.json_schema.reader import malformed
+from grammars.json_schema.reader import shown
 from grammars.json_schema.references import Registry, Resource, Target, escape
 from grammars.json_schema.shapes import Alternatives
-from grammars.json_schema.sharing import sharing_key
+from grammars.json_schema.sharing import sharing
 from grammars.values import Formats, JsonSchema
 
 
@@ -58,25 +59,26 @@ class Scope:
         if schema is False:
             return FALSE
         if type(schema) is not dict:
-            raise malformed(keyword, "a schema (an object or a boolean)", schema, parent.pointer)
-        known = self.positions.get(id(schema))
-        if known is not None:
-            return known
+            place = _below(parent, keyword, name)
+            raise SchemaError(f"a schema is an object or a boolean, not {shown(schema)}", place)
         resource = parent.resource
-        key = sharing_key(schema, resource.draft, self.options.formats)
+        table = resource.sharing
+        if table is None:
+            table = resource.sharing = sharing(resource.draft, self.options.formats)
+        key = table.key(schema)
         if key is not None:
             if not key:
                 return TRUE
-            node: Node | None = SHARED.formulas.get((resource.draft, self.options, key))
+            node = table.nodes.get(key)
             if node is None:
-                place = (parent, keyword, name)
-                node = SHARED.intern(
-                    (resource.draft, self.options, key),
-                    lambda: SchemaValue(_shared_scope(self.options), _stand_in(resource), schema, place),
-                    parent.pointer,
-                )
-            self.positions[id(schema)] = node
+                # Nothing of the document may stay alive for it: the pointer is written out, the resource stands in.
+                place = _below(parent, keyword, name)
+                node = SchemaValue(_shared_scope(self.options), _stand_in(resource), schema, place)
+                table.keep(key, node)
             return node
+        known = self.positions.get(id(schema))
+        if known is not None:
+            return known
         scope: Scope = self
         if "$id" in schema or "id" in schema or "$schema" in schema:
             if self.registry is not None:
@@ -96,7 +98,8 @@ class Scope:
         if schema is False:
             return FALSE
         if type(schema) is not dict:
-            raise malformed(keyword, "a reference to a schema", schema, parent.pointer)
+            message = f"the reference leads to {shown(schema)}, which is no schema"
+            raise SchemaError(message, parent.pointer, keyword)
         scope = self.enter(target.resource)
         node = scope.positions.get(id(schema))
         if node is None:
@@ -132,17 +135,25 @@ class SchemaValue(Node):
         return self.scope.child(self, schema, keyword, name)
 
     def surely_inhabited(self) -> bool:
-        return self._empty is False or _INHABITED.issuperset(self.resource.draft.keywords.intersection(self.schema))
+        if self._empty is False:
+            return True
+        schema = self.schema
+        doubtful = self.resource.draft.keywords.intersection(schema).difference(_INHABITED)
+        if len(doubtful) > 1:
+            return False
+        if doubtful == _ENUM:
+            # Malformed operands are for the evaluation to refuse; nothing is decided here then.
+            listed, kind = schema["enum"], schema.get("type")
+            return type(listed) is list and bool(listed) and (
+                "type" not in schema or (kind == "string" and type(listed[0]) is str)
+            )
+        return doubtful <= _HARMLESS
 
     def _evaluate(self) -> Alternatives:
-        from grammars.json_schema.assertions import evaluate
-
         return evaluate(self)
 
     def refuted(self, place: Node) -> Alternatives:
         """What the schema does not admit, with the negation pushed into its subschemas."""
-        from grammars.json_schema.assertions import refute
-
         return refute(self)
 
 
@@ -151,6 +162,11 @@ _INHABITED = frozenset({
     "type", "properties", "patternProperties", "additionalProperties", "items", "additionalItems", "prefixItems",
     "maxItems", "maxProperties", "maxLength", "uniqueItems",
 })  # fmt: skip
+
+
+# Any one of these leaves some value of every type, alone and beside those above.
+_HARMLESS = frozenset({"minLength", "minimum", "maximum"})
+_ENUM = frozenset({"enum"})
 
 
 def _below(parent: SchemaValue, keyword: str, name: str | None) -> str:

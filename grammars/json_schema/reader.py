@@ -81,8 +81,8 @@ def bounds(
 
 def names(schema: dict[str, Any], keyword: str, pointer: str) -> list[str]:
     """A list of distinct strings; empty where the keyword is absent."""
-    value = schema.get(keyword, ())
-    if (keyword in schema and not isinstance(value, list)) or not all(isinstance(name, str) for name in value):
+    value = schema.get(keyword, [])
+    if type(value) is not list or not all([type(name) is str for name in value]):
         raise malformed(keyword, "a list of strings", value, pointer)
     return list(dict.fromkeys(value))
 

@@ -18,6 +18,7 @@ from urllib.parse import unquote, urldefrag, urljoin
 
 from grammars.errors import SchemaError
 from grammars.json_schema.drafts import DRAFTS, UNMARKED, Draft, draft_of_uri
+from grammars.json_schema.sharing import Sharing
 from grammars.values import JsonSchema
 
 # Applicators by the form of their operand; anything else holds no subschemas of its own.
@@ -46,6 +47,7 @@ class Resource:
         document: URI that the document was found under; empty for the caller's schema.
         draft: rules in force inside.
         anchors, dynamic_anchors: name to (schema, pointer); filled when the document is indexed.
+        sharing: table of positions that this resource shares with other schemas.
     """
 
     uri: str
@@ -56,6 +58,7 @@ class Resource:
     anchors: dict[str, tuple[Any, str]] = field(default_factory=dict)
     dynamic_anchors: dict[str, tuple[Any, str]] = field(default_factory=dict)
     indexed: bool = False
+    sharing: Sharing | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from grammars import regular
 from grammars.errors import LimitExceeded, RegexError, SchemaError, UnsupportedFeature
-from grammars.json_schema.algebra import NUMBER, meet, reduced
+from grammars.json_schema.algebra import meet, reduced
 from grammars.json_schema.array_algebra import array_shape
 from grammars.json_schema.formats import format_rx
 from grammars.json_schema.formulas import FALSE, SHARED, Node
-from grammars.json_schema.numbers import equal_number_rx, number_rx
+from grammars.json_schema.numbers import NUMBER, equal_number_rx, number_rx
 from grammars.json_schema.object_algebra import object_shape
 from grammars.json_schema.reader import bounds, decimal, malformed, natural, number
 from grammars.json_schema.shapes import Alternatives, ArrayShape, ObjectShape, Property
-from grammars.regular import ALL, ANY, EPSILON, NONE, Rx
+from grammars.regular import ALL, ANY, NONE, Rx
 
 if TYPE_CHECKING:
     from grammars.json_schema.positions import SchemaValue
@@ -28,15 +28,6 @@ NUMBER_KEYWORDS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiv
 
 class FormatWarning(UserWarning):
     """A `format` that nobody here knows stays an annotation; `formats="strict"` makes it an error."""
-
-
-def _plain_integers() -> Rx:
-    digit, nonzero = regular.chars([(0x30, 0x39)]), regular.chars([(0x31, 0x39)])
-    magnitude = regular.union(regular.literal("0"), regular.concat(nonzero, regular.repeat(digit, 0, None)))
-    return regular.concat(regular.union(EPSILON, regular.literal("-")), magnitude)
-
-
-_PLAIN_INTEGERS = _plain_integers()
 
 
 def number_language(value: SchemaValue, present: frozenset[str], integer: bool) -> Rx:
@@ -57,11 +48,10 @@ def number_language(value: SchemaValue, present: frozenset[str], integer: bool) 
             maximum=maximum,
             exclusive_maximum=below,
             multiple_of=multiple,
+            draft4_integers=draft.strict_integers,
         )
     except (UnsupportedFeature, LimitExceeded) as error:
         raise type(error)(error.message, pointer, error.keyword or "multipleOf") from None
-    if integer and draft.strict_integers:
-        return meet(found, _PLAIN_INTEGERS, NUMBER)
     return reduced(found)
 
 

@@ -8,13 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from grammars.json_schema.drafts import Draft
 from grammars.json_schema.reader import TYPES
 from grammars.values import Formats
 
+if TYPE_CHECKING:
+    from grammars.json_schema.formulas import Node
+
+MAX_SHARED = 20_000
+
 _MAX_NODES = 40
+_MAX_KEYWORDS = 24
 _MAX_ENUM = 24
 _MAX_TEXT = 400
 
@@ -73,53 +79,77 @@ _LEAVES: dict[str, _Check] = {
 _CHILDREN = frozenset({"items", "additionalProperties"})
 
 
-def sharing_key(schema: dict[str, Any], draft: Draft, formats: Formats) -> tuple[object, ...] | None:
-    """The key of a subschema, `()` if it asserts nothing, `None` if it is to be kept apart."""
-    return _key(schema, draft, formats, [_MAX_NODES])
+class Sharing:
+    """The shared positions of one draft under one treatment of formats."""
 
+    __slots__ = ("_asserted", "_formats", "_leaves", "nodes")
 
-def _key(schema: dict[str, Any], draft: Draft, formats: Formats, room: list[int]) -> tuple[object, ...] | None:
-    found: list[object] = []
-    keywords = draft.keywords
-    for keyword, value in schema.items():
-        if keyword not in keywords:
-            if keyword == "$schema":
-                return None
-            continue
-        check = _LEAVES.get(keyword)
-        part: object
-        if check is not None:
-            part = check(value)
-        elif keyword == "properties":
-            part = _properties(value, draft, formats, room)
-        elif keyword in _CHILDREN:
-            part = _child(value, draft, formats, room)
-        elif keyword == "format" and type(value) is str:
-            if formats == "annotate":
+    def __init__(self, draft: Draft, formats: Formats) -> None:
+        self.nodes: dict[tuple[object, ...], Node] = {}
+        self._formats = formats
+        # `$schema` inside would change the draft.
+        self._asserted = draft.keywords | {"$schema"}
+        self._leaves = {keyword: check for keyword, check in _LEAVES.items() if keyword in draft.keywords}
+
+    def keep(self, key: tuple[object, ...], node: Node) -> None:
+        """Record a shared position; a full table starts afresh, which costs sharing and nothing else."""
+        if len(self.nodes) >= MAX_SHARED:
+            self.nodes.clear()
+        self.nodes[key] = node
+
+    def key(self, schema: dict[str, Any]) -> tuple[object, ...] | None:
+        """The key of a subschema, `()` if it asserts nothing, `None` if it is to be kept apart."""
+        return self._key(schema, [_MAX_NODES]) if len(schema) <= _MAX_KEYWORDS else None
+
+    def _key(self, schema: dict[str, Any], room: list[int]) -> tuple[object, ...] | None:
+        found: list[object] = []
+        leaves, asserted = self._leaves, self._asserted
+        for keyword, value in schema.items():
+            check = leaves.get(keyword)
+            part: object
+            if check is not None:
+                part = check(value)
+            elif keyword not in asserted:
                 continue
-            part = value if value in _FORMATS else None
-        else:
+            elif keyword == "properties":
+                part = self._properties(value, room)
+            elif keyword in _CHILDREN:
+                part = self._child(value, room)
+            elif keyword == "format" and type(value) is str:
+                if self._formats == "annotate":
+                    continue
+                part = value if value in _FORMATS else None
+            else:
+                return None
+            if part is None:
+                return None
+            found += (keyword, part)
+        room[0] -= len(found)
+        return tuple(found) if room[0] >= 0 else None
+
+    def _child(self, value: Any, room: list[int]) -> object:
+        if type(value) is bool:
+            return (value,)
+        return self._key(value, room) if type(value) is dict and room[0] > 0 else None
+
+    def _properties(self, value: Any, room: list[int]) -> object:
+        if type(value) is not dict or 4 * len(value) > room[0]:
             return None
-        if part is None:
-            return None
-        found += (keyword, part)
-    room[0] -= len(found)
-    return tuple(found) if room[0] >= 0 else None
+        found: list[object] = []
+        for name, child in value.items():
+            part = self._child(child, room)
+            if part is None:
+                return None
+            found += (name, part)
+        return tuple(found)
 
 
-def _child(value: Any, draft: Draft, formats: Formats, room: list[int]) -> object:
-    if type(value) is bool:
-        return (value,)
-    return _key(value, draft, formats, room) if type(value) is dict and room[0] > 0 else None
+_TABLES: dict[tuple[Draft, Formats], Sharing] = {}
 
 
-def _properties(value: Any, draft: Draft, formats: Formats, room: list[int]) -> object:
-    if type(value) is not dict or 4 * len(value) > room[0]:
-        return None
-    found: list[object] = []
-    for name, child in value.items():
-        part = _child(child, draft, formats, room)
-        if part is None:
-            return None
-        found += (name, part)
-    return tuple(found)
+def sharing(draft: Draft, formats: Formats) -> Sharing:
+    """The table of a draft and a treatment of formats."""
+    table = _TABLES.get((draft, formats))
+    if table is None:
+        table = _TABLES[draft, formats] = Sharing(draft, formats)
+    return table
