@@ -13,11 +13,23 @@ from constrained.automata.code_points import Pieces, add_code_points, blocks
 from constrained.automata.machine import Machine
 from constrained.automata.transitions import Transitions
 from constrained.kernels.tables import goto, pop_after
-from grammars.regular import ALL, NONE, Rx, counter_slack, derivatives, intersect, relax_counters
-from grammars.regular.rx import COMPLEMENT, INTERSECT
+from grammars.regular import (
+    ALL,
+    EPSILON,
+    NONE,
+    Rx,
+    concat,
+    counter_slack,
+    derivatives,
+    intersect,
+    relax_counters,
+    repeat,
+)
+from grammars.regular.rx import CHARS, COMPLEMENT, CONCAT, INTERSECT, REPEAT
 
 Languages = tuple[Rx, ...]
 QUOTE, BACKSLASH, SLASH = 0x22, 0x5C, 0x2F
+_FEW = 2
 _SHORT = {0x22: '"', 0x5C: "\\", 0x2F: "/", 8: "b", 12: "f", 10: "n", 13: "r", 9: "t"}
 
 
@@ -47,8 +59,25 @@ def _base(languages: Languages, horizon: int) -> tuple[Languages, int]:
     if base != languages:
         slack = min(slack for (rx, slack), old in zip(opened, languages, strict=True) if rx is not old)
         return base, min(slack, horizon)
-    relaxed = tuple(relax_counters(rx, horizon) for rx in languages)
-    return relaxed, horizon
+    if len(languages) == 1:
+        stretched = _stretched(languages[0], horizon)
+        if stretched is not None:
+            return (stretched[0],), stretched[1]
+    return tuple(relax_counters(rx, horizon) for rx in languages), horizon
+
+
+def _stretched(rx: Rx, horizon: int) -> tuple[Rx, int] | None:
+    """For a language that starts with at least m of something: one that is like it for m - 1 characters.
+
+    Few at least: the language of any number of them, which the walk comes to after m characters.  Many: the language of
+    more than any token holds.
+    """
+    head, tail = (rx.a, rx.b) if rx.kind == CONCAT else (rx, EPSILON)
+    if head.kind != REPEAT or not 1 <= head.least <= horizon or head.a.kind != CHARS:
+        return None
+    if head.least <= _FEW:
+        return concat(repeat(head.a, 0, None), tail), 0
+    return concat(repeat(head.a, horizon + 1, None), tail), head.least - 1
 
 
 def without_exceptions(rx: Rx) -> Rx:

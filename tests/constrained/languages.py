@@ -56,7 +56,11 @@ class Language:
 
 def fresh_constraint(grammar: Grammar, vocabulary: Vocabulary, limits: Limits = SMALL) -> Constraint:
     """A constraint on a store of its own."""
-    store = RowStore(vocabulary, limits)
+    return constraint_on(RowStore(vocabulary, limits), grammar, vocabulary)
+
+
+def constraint_on(store: RowStore, grammar: Grammar, vocabulary: Vocabulary) -> Constraint:
+    """A constraint on a given store."""
     return Constraint(grammar, vocabulary, store, start_state(store.machine, grammar))
 
 
