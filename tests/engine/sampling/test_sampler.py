@@ -421,3 +421,16 @@ def test_a_row_that_is_left_out_of_a_commit_stays_as_it_is() -> None:
     batch.commit([3, None])
     assert [row.step for row in batch.rows] == [1, 0]
     assert batch.chain.scores(torch.zeros(2, VOCAB))[:, 3].tolist() == [-1.0, 0.0]
+
+
+def test_one_row_draws_the_distribution_along_its_steps() -> None:
+    logits = torch.tensor([[0.0, 1.0, 2.0, NEG]]).log_softmax(-1)
+    alone = Sampler([SamplerRow(Sampling(seed=5))], 4)
+    drawn: Counter[int] = Counter()
+    for _ in range(3000):
+        token = alone.sample(logits)[0].token_id
+        alone.commit([token])
+        drawn[token] += 1
+    expected = logits[0].exp() * 3000
+    assert sum(float((drawn[t] - expected[t]) ** 2 / expected[t]) for t in range(3)) < 13.8  # 0.999 quantile
+    assert drawn[3] == 0
