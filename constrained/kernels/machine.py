@@ -20,6 +20,7 @@ from constrained.kernels.tables import (
     HISTORY_FULL,
     KIND_SHIFT,
     OK,
+    OPEN,
     OPERAND_MASK,
     OUTCOME_BITS,
     POP_AFTER,
@@ -31,6 +32,7 @@ from constrained.kernels.tables import (
     S_ACTIONS,
     S_MAP,
     S_ROW,
+    S_SLACK,
     UNKNOWN_POP,
     UNKNOWN_STATE,
     WAITS_BIT,
@@ -179,7 +181,7 @@ def commit(
     """Commit the bytes `blob[first:last]` of one token and look the next row up.
 
     On OK the registers have moved, the history has grown by one and M_ROW is the row or -1.  On any other status
-    nothing has moved; M_DETAIL and M_OUTCOME say what is missing.
+    nothing has moved; M_DETAIL and M_OUTCOME say what is missing.  OPEN: a state is reached that the text has to tell.
     """
     state, cell, top = matcher[M_STATE], matcher[M_CELL], matcher[M_TOP]
     length = matcher[M_LENGTH]
@@ -195,6 +197,8 @@ def commit(
             matcher[M_OUTCOME] = outcome
             matcher[M_AT] = at
             return status
+        if states[state, S_SLACK] < 0:
+            return OPEN
         text[written] = blob[at]
         written += 1
     history[length, H_STATE] = matcher[M_STATE]
@@ -222,21 +226,26 @@ def run(
 ) -> int:  # fmt: skip
     """Run `data` from position[0:3] = (state, cell, top) as far as it goes.
 
-    `position` is int64[6]: state, cell, top, bytes consumed, then detail and outcome of the status returned.  A symbol
-    256 is dispatched after the last byte if position[5] is 1 on entry, and ACCEPTED is returned if the text may end.
+    `position` is int64[7]: state, cell, top, bytes consumed, then detail and outcome of the status returned, and the place
+    of data[0] in the text.  A symbol 256 is dispatched after the last byte if position[5] is 1 on entry, and ACCEPTED is
+    returned if the text may end.  OPEN: the state reached is one that the text has to tell; position[4] is the cell before.
     """
     state, cell, top = position[0], position[1], position[2]
     wants_end = position[5] == 1
+    begun = position[6]
     for at in range(position[3], data.shape[0]):
         status, after, cell_after, top_after, outcome = dispatch(
-            states, maps, actions, memo, cells, state, cell, top, data[at], -1, 0
+            states, maps, actions, memo, cells, state, cell, top, data[at], -1, begun + at
         )
         if status != OK:
             position[4] = after
             position[5] = outcome
             return status
+        position[4] = cell
         state, cell, top = after, cell_after, top_after
         position[0], position[1], position[2], position[3] = state, cell, top, at + 1
+        if states[state, S_SLACK] < 0:
+            return OPEN
     if wants_end:
         status, after, cell, top, outcome = dispatch(
             states, maps, actions, memo, cells, state, cell, top, 256, -1, 0

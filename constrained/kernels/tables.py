@@ -15,6 +15,11 @@ S_ACTIONS, S_MAP, S_ROW, S_LOCAL, S_BASE, S_SLACK = range(6)
 STATE_COLUMNS = 6
 UNEXPANDED = -1
 
+OPEN_HERE, OPEN_AHEAD = -2, -1
+"""Values of S_SLACK for states that stand for several: a text that has just ended will tell which (an item of an array of
+distinct items, an undeclared key).  Commits stop at both, to put the right state in place.  Walks pass OPEN_HERE and set
+the tokens apart that reach OPEN_AHEAD: for them the text does make a difference."""
+
 C_RETURN, C_NEXT, C_DEPTH, C_MARK = range(4)
 CELL_COLUMNS = 4
 """Return state (or -1 - wait state), the cell below, how many cells are below, where in the text the frame began."""
@@ -32,7 +37,7 @@ RETURN_SHIFT = 29
 WAITS_BIT = 58
 OPERAND_MASK = (1 << 29) - 1
 
-OK, REJECTED, UNKNOWN_STATE, UNKNOWN_POP, EXIT, CELLS_FULL, ACCEPTED, HISTORY_FULL, UNKNOWN_COST = range(9)
+OK, REJECTED, UNKNOWN_STATE, UNKNOWN_POP, EXIT, CELLS_FULL, ACCEPTED, HISTORY_FULL, UNKNOWN_COST, OPEN = range(10)
 """Status codes of kernels."""
 
 OUTCOME_BITS = 24
@@ -45,6 +50,8 @@ LOCAL_COLUMNS = 5
 R_DENSE, R_IDS, R_IDS_END, R_MORE, R_MORE_END = range(5)
 ROW_COLUMNS = 5
 
+OPEN_BIT = 1 << 30
+"""Flag of an exit's outcome: the way there depends on text."""
 E_NODE, E_STATE, E_OUTCOME = range(3)
 """An exit: trie node, the state there (POP_BEFORE of some children) or -1, the outcome (POP_AFTER) or -1."""
 

@@ -24,6 +24,8 @@ from constrained.kernels.tables import (
     L_IDS,
     L_IDS_END,
     OK,
+    OPEN_AHEAD,
+    OPEN_BIT,
     OUTCOME_BITS,
     POP_BEFORE,
     POP_KEY,
@@ -54,12 +56,15 @@ UInt32 = NDArray[np.uint32]
 (
     W_STATE, W_CELL, W_TOP, W_RESUME, W_NODE, W_EXIT, W_POOL, W_EXITS, W_LOCALS, W_ROWS, W_DENSE, W_CHAIN, W_LOWEST,
     W_DETAIL, W_OUTCOME, W_POOL_START, W_EXITS_START, W_MEMO, W_WALKED, W_LOCK_EXIT, W_LAST, W_FOUND, W_LIMIT_DENSE,
-) = range(23)  # fmt: skip
+    W_OPEN,
+) = range(24)  # fmt: skip
 """Registers of a walk, int64[32]: the configuration, where to resume, the tops of the tables, what is missing, counters."""
 
-F_STATE, F_CELL, F_TOP, F_EXIT, F_BASE = range(5)
-"""Columns of the frames of a walk, int32[longest token + 2, 5]: the configuration at each depth of the trie, whether an
-exit was noted there, and the state of the walk that runs beside it (-1: none, or not in step)."""
+F_STATE, F_CELL, F_TOP, F_EXIT, F_BASE, F_OPEN = range(6)
+"""Columns of the frames of a walk, int32[longest token + 2, 6]: the configuration at each depth of the trie, whether an
+exit was noted there, the state of the walk that runs beside it (-1: none, or not in step), and whether the way there
+depends on text (`OPEN_AHEAD`).  Tokens on such ways are not in the row; they are counted in W_OPEN and listed from the end
+of the pool downwards."""
 
 
 @inlined
@@ -101,6 +106,7 @@ def walk_local(
         frames[0, F_TOP] = 1
         frames[0, F_EXIT] = 0
         frames[0, F_BASE] = base if base_local >= 0 else -1
+        frames[0, F_OPEN] = 0
         w[W_LOCK_EXIT] = locals_[base_local, L_EXITS] if base_local >= 0 else 0
     pool_top = w[W_POOL]
     exit_top = w[W_EXITS]
@@ -148,7 +154,7 @@ def walk_local(
                 if end > node + 1:
                     exits[exit_top, E_NODE] = node
                     exits[exit_top, E_STATE] = -1
-                    exits[exit_top, E_OUTCOME] = outcome
+                    exits[exit_top, E_OUTCOME] = outcome | (frames[above, F_OPEN] * OPEN_BIT)
                     exit_top += 1
             elif cell == 0 and after == state:
                 if frames[above, F_EXIT] == 0:
@@ -171,6 +177,9 @@ def walk_local(
             w[W_NODE], w[W_POOL], w[W_EXITS], w[W_LOCK_EXIT] = node, pool_top, exit_top, lock_exit
             w[W_WALKED] += walked
             return status
+        open_ahead = frames[above, F_OPEN]
+        if status == OK and states[after, S_SLACK] == OPEN_AHEAD:
+            open_ahead = 1
         if descend and cell_after == 0:
             after = relaxed(states, after, trie[node, T_HEIGHT])
         if beside < 0 or base_local < 0:
@@ -189,8 +198,12 @@ def walk_local(
                             pool_top += 1
             elif in_row:
                 for at in range(trie[node, T_TOKENS], trie[node + 1, T_TOKENS]):
-                    pool[pool_top] = token_ids[at]
-                    pool_top += 1
+                    if open_ahead:
+                        w[W_OPEN] += 1
+                        pool[pool.shape[0] - w[W_OPEN]] = token_ids[at]
+                    else:
+                        pool[pool_top] = token_ids[at]
+                        pool_top += 1
             frames[depth, F_BASE] = -1
         else:
             while lock_exit < lock_end and exits[lock_exit, E_NODE] < node:
@@ -227,6 +240,7 @@ def walk_local(
             frames[depth, F_CELL] = cell_after
             frames[depth, F_TOP] = top_after
             frames[depth, F_EXIT] = 0
+            frames[depth, F_OPEN] = open_ahead
             node += 1
         else:
             node = end
@@ -292,7 +306,7 @@ def compose(
         if node < 0:
             if leaving < 0:
                 # the frame's last byte is consumed: take the return state, go on below the node
-                outcome = exits[number, E_OUTCOME]
+                outcome = exits[number, E_OUTCOME] & (OPEN_BIT - 1)
                 then = np.int64(cells[bottom, C_RETURN])
                 below = cells[bottom, C_NEXT]
                 if cells[below, C_DEPTH] < lowest:
@@ -310,6 +324,7 @@ def compose(
                 frames[depth, F_STATE] = then
                 frames[depth, F_CELL] = below
                 frames[depth, F_TOP] = first_top
+                frames[depth, F_OPEN] = exits[number, E_OUTCOME] // OPEN_BIT
                 node = at_node + 1
                 last = trie[at_node, T_END]
             else:
@@ -322,6 +337,7 @@ def compose(
                 frames[depth, F_STATE] = leaving
                 frames[depth, F_CELL] = bottom
                 frames[depth, F_TOP] = first_top
+                frames[depth, F_OPEN] = 0
         edge = -1  # depth of the nodes at which only pops are followed
         if leaving >= 0:
             edge = trie[at_node, T_BYTE_DEPTH] >> 8
@@ -348,9 +364,17 @@ def compose(
                 if cells[pushed, C_DEPTH] <= lowest:
                     lowest = cells[pushed, C_DEPTH] - 1
             if status == OK:
+                open_ahead = frames[above, F_OPEN]
+                if states[after, S_SLACK] == OPEN_AHEAD:
+                    open_ahead = 1
+                frames[depth, F_OPEN] = open_ahead
                 for at in range(trie[node, T_TOKENS], trie[node + 1, T_TOKENS]):
-                    pool[pool_top] = token_ids[at]
-                    pool_top += 1
+                    if open_ahead:
+                        w[W_OPEN] += 1
+                        pool[pool.shape[0] - w[W_OPEN]] = token_ids[at]
+                    else:
+                        pool[pool_top] = token_ids[at]
+                        pool_top += 1
                 frames[depth, F_STATE] = relaxed(states, after, trie[node, T_HEIGHT])
                 frames[depth, F_CELL] = cell
                 frames[depth, F_TOP] = top

@@ -85,7 +85,7 @@ class RowStore:
         self.rows: NDArray[np.int32] = np.empty((limits.states, t.ROW_COLUMNS), dtype=np.int32)
         self.exits: NDArray[np.int32] = np.empty((max(limits.bytes // 12, 4 * nodes), 3), dtype=np.int32)
         depth = self.machine.horizon + 2
-        self._frames: NDArray[np.int32] = np.zeros((depth, 5), dtype=np.int32)
+        self._frames: NDArray[np.int32] = np.zeros((depth, 6), dtype=np.int32)
         self._cells: NDArray[np.int32] = np.zeros((limits.stack_depth + depth, t.CELL_COLUMNS), dtype=np.int32)
         self._registers: NDArray[np.int64] = np.zeros(32, dtype=np.int64)
         self._registers[w.W_CHAIN] = _CHAINS
@@ -227,7 +227,7 @@ class RowStore:
     def _check_room(self) -> None:
         registers = self._registers
         if (
-            registers[w.W_POOL] + 2 * self.size + 64 > self.pool.shape[0]
+            registers[w.W_POOL] + 3 * self.size + 64 > self.pool.shape[0]
             or registers[w.W_DENSE] + 1 >= self.dense.shape[0]
             or registers[w.W_EXITS] + 2 * len(self.trie) > self.exits.shape[0]
             or registers[w.W_ROWS] + 1 >= self.rows.shape[0]
