@@ -96,6 +96,16 @@ def walk_local(
         base_local = states[base, S_LOCAL]
         if base_local >= 0 and locals_[base_local, L_DENSE] < 0:
             base_local = -1
+        elif base_local >= 0 and locals_[base_local, L_IDS] < locals_[base_local, L_IDS_END]:
+            # the base rests on another itself: it gets a row of its own, since subtrees are compared with one row only
+            number = w[W_DENSE]
+            w[W_DENSE] = number + 1
+            dense[number] = dense[locals_[base_local, L_DENSE]]
+            for at in range(locals_[base_local, L_IDS], locals_[base_local, L_IDS_END]):
+                token = pool[at]
+                dense[number, token >> 5] ^= np.uint32(1) << np.uint32(token & 31)
+            locals_[base_local, L_DENSE] = number
+            locals_[base_local, L_IDS_END] = locals_[base_local, L_IDS]
     if w[W_RESUME] == 0:
         w[W_RESUME] = 1
         w[W_NODE] = 1

@@ -228,7 +228,7 @@ class RowStore:
         registers = self._registers
         if (
             registers[w.W_POOL] + 3 * self.size + 64 > self.pool.shape[0]
-            or registers[w.W_DENSE] + 1 >= self.dense.shape[0]
+            or registers[w.W_DENSE] + 2 >= self.dense.shape[0]
             or registers[w.W_EXITS] + 2 * len(self.trie) > self.exits.shape[0]
             or registers[w.W_ROWS] + 1 >= self.rows.shape[0]
         ):
