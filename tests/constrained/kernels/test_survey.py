@@ -1,0 +1,92 @@
+"""The survey of a budget against running every token's bytes."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+from hypothesis import HealthCheck, given, note, settings
+from hypothesis import strategies as st
+
+from constrained.kernels import survey as s
+from constrained.kernels import tables as t
+from constrained.masks.row_store import RowStore
+from constrained.vocabulary import Vocabulary
+from tests.constrained.kernels.twins import TINY, Configuration, Loaded, Spec, specs, vocabularies, walk
+
+EXAMPLES = 40 if os.environ.get("NUMBA_DISABLE_JIT") == "1" else 200
+
+
+def own_cells(before: Configuration, after: Configuration) -> bool:
+    """Whether the stack of `after` is a tail of the stack of `before`: whether all of it is the matcher's own."""
+    return after[1] == before[1][len(before[1]) - len(after[1]) :] if len(after[1]) <= len(before[1]) else False
+
+
+@settings(max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow])
+@given(st.data(), specs(), vocabularies(), st.integers(0, 30))
+def test_a_survey_lists_every_token_over_the_limit(
+    data: st.DataObject, spec: Spec, vocabulary: Vocabulary, limit: int
+) -> None:
+    store = RowStore(vocabulary, TINY)
+    loaded, machine = Loaded(spec, store.machine), store.machine
+    price = st.integers(0, 9)
+    prices = {name: data.draw(price) for name in (*spec.edges, *spec.waits)} | {"done": 0}
+    *_, here = walk(data.draw, spec, 5)
+    note(f"{spec}\n{vocabulary.tokens}\n{here}")
+    cells, cell, top = loaded.cells(here[1])
+    cell_costs = np.full(len(cells), 10_000, dtype=np.int32)
+    cell_costs[0] = 0
+    for depth, (then, _) in enumerate(reversed(here[1]), start=1):
+        cell_costs[depth] = cell_costs[depth - 1] + prices[then]
+    costs = np.full(TINY.states, -1, dtype=np.int32)
+    frames = np.full((machine.horizon + 2, 3), -7, dtype=np.int32)
+    over = np.zeros((len(store.token_ids) + 1, 3), dtype=np.int32)
+    registers = np.zeros(9, dtype=np.int64)
+    registers[s.V_STATE], registers[s.V_CELL], registers[s.V_TOP] = loaded.state(here[0]), cell, top
+    registers[s.V_LIMIT] = limit
+    while True:
+        status = s.survey(
+            machine.states, machine.maps, machine.actions, machine.memo, cells, store.trie, store.token_ids, frames,
+            costs, cell_costs, over, registers,
+        )  # fmt: skip
+        if status == t.OK:
+            break
+        missing = int(registers[s.V_DETAIL])
+        if status == t.UNKNOWN_COST:
+            missing = missing if missing >= 0 else -1 - missing
+            assert costs[missing] == -1
+            costs[missing] = prices[loaded.name(missing)]
+        elif status == t.UNKNOWN_STATE:
+            machine.expand(missing)
+        else:
+            assert status == t.UNKNOWN_POP
+            machine.resolve(missing, int(registers[s.V_OUTCOME]))
+    needs = {}
+    for token, text in enumerate(vocabulary.tokens):
+        after = spec.run(here, text) if text else None
+        if after is not None:
+            needs[token] = prices[after[0]] + sum(prices[then] for then, _ in after[1])
+    assert registers[s.V_MOST] == max(needs.values(), default=0)
+    found = over[: registers[s.V_FOUND]].tolist()
+    assert sorted(token for token, _, _ in found) == sorted(token for token, need in needs.items() if need > limit)
+    for token, state, cell_after in found:
+        after = spec.run(here, vocabulary.tokens[token] or b"")
+        assert after is not None
+        assert loaded.name(state) == after[0]
+        if cell_after >= 0:
+            assert loaded.configuration(state, cells, cell_after) == after
+        else:
+            assert len(after[1]) > 0
+            # a frame of the token's own is on the stack: what is below it is not deeper than before
+            assert not own_cells(here, after) or any(
+                not own_cells(here, step)
+                for end in range(1, len(vocabulary.tokens[token] or b"") + 1)
+                if (step := spec.run(here, (vocabulary.tokens[token] or b"")[:end])) is not None
+            ) or after[1][0] in [(then, waits) for action in _pushes(spec) for then, waits in [action]]
+
+
+def _pushes(spec: Spec) -> list[tuple[str, bool]]:
+    return [
+        (str(action[2]), bool(action[3]))
+        for edges in spec.edges.values() for action in edges.values() if len(action) == 4
+    ]  # fmt: skip

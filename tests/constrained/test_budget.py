@@ -1,0 +1,176 @@
+"""Budgets against enumeration: a sequence under `max_tokens` ends in a sentence, or is refused before it starts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, note, settings
+from hypothesis import strategies as st
+
+from constrained.errors import BudgetError, TokenRejected
+from constrained.matcher import Matcher
+from constrained.vocabulary import Vocabulary
+from grammars import Choice, JsonSchema, Regex
+from tests.constrained.languages import Language, bits, byte_vocabulary, fresh_constraint, languages, mask, vocabularies
+
+PATIENT = settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+
+
+def with_all_bytes(vocabulary: Vocabulary) -> Vocabulary:
+    """The vocabulary with a token for every byte."""
+    tokens = [*vocabulary.tokens, *(bytes([byte]) for byte in range(256))]
+    return Vocabulary.from_token_bytes(tokens, eos_token_ids=vocabulary.eos_token_ids)
+
+
+def needed_tokens(language: Language, vocabulary: Vocabulary) -> int:
+    """What the error says that the language needs."""
+    try:
+        fresh_constraint(language.grammar, vocabulary).matcher(max_tokens=1)
+    except BudgetError as error:
+        assert error.needed is not None
+        assert error.max_tokens == 1
+        return error.needed
+    return 1
+
+
+@PATIENT
+@given(st.data())
+def test_with_bytes_for_tokens_the_budgeted_mask_is_exact(data: st.DataObject) -> None:
+    language = data.draw(languages())
+    note(f"{language.grammar!r}")
+    vocabulary = byte_vocabulary()
+    needed = language.shortest_completion(b"") + 1
+    constraint = fresh_constraint(language.grammar, vocabulary)
+    if needed > 1:
+        with pytest.raises(BudgetError, match=f"at least {needed} tokens") as caught:
+            constraint.matcher(max_tokens=needed - 1)
+        assert (caught.value.needed, caught.value.max_tokens) == (needed, needed - 1)
+    limit = needed + data.draw(st.integers(0, 4))
+    matcher = constraint.matcher(max_tokens=limit)
+    while not matcher.is_finished():
+        left = limit - len(matcher.tokens) - 1
+        expected = {
+            token for token in language.allowed(matcher.text, vocabulary)
+            if token == 256 or language.shortest_completion(matcher.text + bytes([token])) + 1 <= left
+        }  # fmt: skip
+        if data.draw(st.booleans()):
+            assert mask(matcher) == expected
+        for token in language.allowed(matcher.text, vocabulary) - expected:
+            before = matcher.configuration(), matcher.tokens
+            with pytest.raises(TokenRejected):
+                matcher.accept(token)
+            assert (matcher.configuration(), matcher.tokens) == before
+        matcher.accept(data.draw(st.sampled_from(sorted(expected))))
+    assert matcher.text in language.sentences
+    assert len(matcher.tokens) <= limit
+
+
+@PATIENT
+@given(st.data())
+def test_every_walk_ends_in_a_sentence_within_the_budget(data: st.DataObject) -> None:
+    language = data.draw(languages())
+    vocabulary = data.draw(vocabularies(language))
+    if data.draw(st.booleans()):
+        vocabulary = with_all_bytes(vocabulary)
+    note(f"{language.grammar!r}\n{vocabulary.tokens!r}")
+    limit = needed_tokens(language, vocabulary) + data.draw(st.integers(0, 5))
+    constraint = fresh_constraint(language.grammar, vocabulary)
+    matcher = constraint.matcher(max_tokens=limit)
+    while not matcher.is_finished():
+        fill_first = data.draw(st.booleans())
+        asked = matcher.fork()
+        allowed = mask(asked)
+        assert allowed, "an empty mask"
+        assert allowed <= language.allowed(matcher.text, vocabulary)
+        if fill_first:
+            assert mask(matcher) == allowed
+        for token in language.allowed(matcher.text, vocabulary):
+            one = matcher.fork()
+            if token in allowed:
+                one.accept(token)
+                assert one.is_finished() or mask(one)
+            else:
+                with pytest.raises(TokenRejected):
+                    one.accept(token)
+                assert one.tokens == matcher.tokens
+                assert mask(one) == allowed
+        matcher.accept(data.draw(st.sampled_from(sorted(allowed))))
+        if data.draw(st.integers(0, 5)) == 0 and not matcher.is_finished():
+            # the way back and forth again changes nothing
+            last = matcher.tokens[-1]
+            here = mask(matcher)
+            matcher.rollback(1)
+            assert mask(matcher) == allowed
+            matcher.accept(last)
+            assert mask(matcher) == here
+    assert matcher.text in language.sentences
+    assert len(matcher.tokens) <= limit
+
+
+@PATIENT
+@given(st.data())
+def test_masks_ahead_under_a_budget_are_those_of_stepping(data: st.DataObject) -> None:
+    language = data.draw(languages())
+    vocabulary = data.draw(vocabularies(language))
+    limit = needed_tokens(language, vocabulary) + data.draw(st.integers(0, 3))
+    matcher = fresh_constraint(language.grammar, vocabulary).matcher(max_tokens=limit)
+    stepping, rows, tokens = matcher.fork(), [], []
+    while not stepping.is_finished():
+        rows.append(mask(stepping))
+        tokens.append(data.draw(st.sampled_from(sorted(rows[-1]))))
+        stepping.accept(tokens[-1])
+    ahead = np.empty((len(tokens) + 1, vocabulary.row_words), dtype=np.uint32)
+    matcher.masks_ahead(tokens, ahead)
+    assert [bits(row) for row in ahead] == [*rows, set()]
+    assert matcher.tokens == ()
+    matcher.reset()
+    assert matcher.accept_many(tokens) == len(tokens)
+
+
+def test_a_budget_below_one_is_refused() -> None:
+    constraint = fresh_constraint(Choice([""]), byte_vocabulary())
+    for limit in (0, -3):
+        with pytest.raises(BudgetError, match="at least 1"):
+            constraint.matcher(max_tokens=limit)
+    matcher = constraint.matcher(max_tokens=1)
+    assert mask(matcher) == {256}
+
+
+def run_out(matcher: Matcher, preferred: bytes) -> bytes:
+    """Always take the first preferred byte that is allowed."""
+    while not matcher.is_finished():
+        allowed = mask(matcher)
+        matcher.accept(next((byte for byte in preferred if byte in allowed), max(allowed)))
+    return matcher.text
+
+
+def test_endless_nesting_comes_back_in_time() -> None:
+    schema = {"type": "array", "items": {"$ref": "#"}}
+    constraint = fresh_constraint(JsonSchema(schema, whitespace="compact"), byte_vocabulary())
+    for limit in (3, 4, 5, 61, 300):
+        matcher = constraint.matcher(max_tokens=limit)
+        text = run_out(matcher, b"[")
+        depth = (limit - 1) // 2
+        assert text == b"[" * depth + b"]" * depth
+        again = constraint.matcher(max_tokens=limit)
+        assert run_out(again, b"[") == text
+
+
+def test_the_cells_of_a_stack_never_run_out_under_a_budget() -> None:
+    constraint = fresh_constraint(JsonSchema({"type": "array", "items": {"$ref": "#"}}), byte_vocabulary())
+    for limit in range(150, 260, 2):
+        assert len(run_out(constraint.matcher(max_tokens=limit), b"[")) == 2 * ((limit - 1) // 2)
+
+
+def test_endless_whitespace_comes_back_in_time() -> None:
+    constraint = fresh_constraint(JsonSchema({"type": "array", "items": {"type": "null"}}, whitespace="any"), byte_vocabulary())
+    assert run_out(constraint.matcher(max_tokens=20), b"\n") == b"[" + b"\n" * 17 + b"]"
+
+
+def test_a_long_text_is_bounded_too() -> None:
+    constraint = fresh_constraint(Regex("a{3,}(bc|d)"), byte_vocabulary())
+    assert run_out(constraint.matcher(max_tokens=10), b"ab") == b"a" * 8 + b"d"
+    assert run_out(constraint.matcher(max_tokens=10), b"ba") == b"aaabc"
+    assert run_out(constraint.matcher(max_tokens=5), b"ab") == b"aaad"
+    with pytest.raises(BudgetError, match="5 tokens"):
+        constraint.matcher(max_tokens=4)
