@@ -54,6 +54,9 @@ def _base(languages: Languages, horizon: int) -> tuple[Languages, int]:
     plain = tuple(without_exceptions(rx) for rx in languages)
     if plain != languages:
         return plain, 0
+    relaxed = tuple(relax_counters(rx, horizon) for rx in languages)
+    if relaxed != languages:
+        return relaxed, horizon
     opened = [counter_slack(rx) for rx in languages]
     base = tuple(rx for rx, _ in opened)
     if base != languages:
@@ -63,7 +66,7 @@ def _base(languages: Languages, horizon: int) -> tuple[Languages, int]:
         stretched = _stretched(languages[0], horizon)
         if stretched is not None:
             return (stretched[0],), stretched[1]
-    return tuple(relax_counters(rx, horizon) for rx in languages), horizon
+    return languages, 0
 
 
 def _stretched(rx: Rx, horizon: int) -> tuple[Rx, int] | None:

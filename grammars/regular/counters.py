@@ -135,7 +135,7 @@ def _counter_slack(rx: Rx) -> tuple[Rx, int]:
         body, slack = counter_slack(rx.a)
         least, most = rx.least, rx.most
         if least == 0 and most is not None and most > 1:
-            slack = min(slack, most)
+            slack = min(slack, most * max(1, rx.a.low))
             most = None
         elif body is rx.a:
             return rx, slack
