@@ -158,12 +158,22 @@ def _pairs(
 
 def _absorbed(shapes: list[Shape], within: Callable[[Shape, Shape], bool]) -> tuple[Shape, ...]:
     """The shapes without those that plainly lie within another one."""
-    kept: list[Shape] = []
-    for shape in shapes:
-        if not any(within(shape, other) for other in kept):
-            kept = [other for other in kept if not within(other, shape)]
-            kept.append(shape)
-    return tuple(kept)
+    # What asks for less can only lie around what asks for more: names that are asked for are compared first.
+    demands = {shape: _demands(shape) for shape in shapes}
+    kept: list[tuple[Shape, frozenset[str]]] = []
+    for shape in sorted(shapes, key=lambda shape: len(demands[shape])):
+        mine = demands[shape]
+        if any(less <= mine and within(shape, other) for other, less in kept):
+            del demands[shape]
+        else:
+            kept.append((shape, mine))
+    return tuple(demands)
+
+
+def _demands(shape: ArrayShape | ObjectShape) -> frozenset[str]:
+    if isinstance(shape, ArrayShape):
+        return frozenset()
+    return frozenset([prop.name for prop in shape.properties if prop.required])
 
 
 def unite(members: Sequence[Alternatives]) -> Alternatives:

@@ -190,7 +190,7 @@ def settle_witnesses(shape: ObjectShape) -> Sequence[ObjectShape]:
 
 def object_within(a: ObjectShape, b: ObjectShape) -> bool:
     """A cheap sufficient test that every object of `a` is one of `b`."""
-    if b.min_properties > a.min_properties + sum(prop.required for prop in a.properties):
+    if b.min_properties and b.min_properties > a.min_properties + sum(prop.required for prop in a.properties):
         return False
     if b.max_properties is not None and (a.max_properties is None or a.max_properties > b.max_properties):
         return False
