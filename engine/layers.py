@@ -50,9 +50,8 @@ class RMSNorm:
 
     def __init__(self, weight: Tensor, eps: float) -> None:
         self.weight, self.eps = weight, eps
-        self.size = weight.shape[-1]
-        self._shape = (self.size,)
-        self._mirrored_shape = (2 * self.size,)
+        self.size: int = weight.shape[-1]
+        self._shape, self._mirrored_shape = [self.size], [2 * self.size]
         self._mirrored_weight = torch.cat((weight, weight))
         self._mirror_rows = weight.device.type == "cpu"
 
@@ -62,7 +61,7 @@ class RMSNorm:
             # [x, -x] has mean 0 and variance mean(x²), so its LayerNorm is the RMSNorm of x: one fused kernel on the
             # CPU, where rms_norm is a chain of seven that costs twice as much for one row.
             mirrored = torch.cat((x, -x), dim=-1)
-            normed = F.layer_norm(mirrored, self._mirrored_shape, self._mirrored_weight, None, self.eps)
+            normed = torch.layer_norm(mirrored, self._mirrored_shape, self._mirrored_weight, None, self.eps)
             return normed.narrow(-1, 0, self.size)
         return F.rms_norm(x, self._shape, self.weight, self.eps)
 

@@ -108,4 +108,4 @@ class RotaryEmbedding:
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     """Turns `x` [batch, new, heads, head_dim] by the angles whose cosines and signed sines are given."""
-    return torch.addcmul(x * cos, x.roll(x.shape[-1] // 2, dims=-1), sin)
+    return (x * cos).addcmul_(x.roll(x.shape[-1] // 2, dims=-1), sin)

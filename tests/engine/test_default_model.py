@@ -21,7 +21,8 @@ def _chat(model: Model, prompt: str) -> list[int]:
 
 
 def _greedy(model: Model, ids: list[int], most: int) -> list[int]:
-    cache, out = model.new_cache(), []
+    cache = model.new_cache()
+    out: list[int] = []
     logits = model.forward(torch.tensor([ids]), cache)
     while len(out) < most:
         out.append(int(logits.argmax()))

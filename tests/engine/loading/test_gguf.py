@@ -114,6 +114,12 @@ def _one_value(block: bytes, kind: str, at: int) -> float:
         (value,) = struct.unpack_from("<e", block, place)
         return float(value)
 
+    def signed(place: int) -> int:
+        return block[place] - 256 * (block[place] >> 7)
+
+    def bits(start: int) -> int:
+        return int.from_bytes(block[start : start + 4], "little") >> at & 1
+
     def nibble(start: int) -> int:
         byte = block[start + at % 16]
         return byte >> 4 if at >= 16 else byte & 15
@@ -132,13 +138,13 @@ def _one_value(block: bytes, kind: str, at: int) -> float:
     if kind == "Q4_1":
         return half(0) * nibble(4) + half(2)
     if kind == "Q5_0":
-        high = struct.unpack_from("<I", block, 2)[0] >> at & 1
+        high = bits(2)
         return half(0) * ((nibble(6) | high << 4) - 16)
     if kind == "Q5_1":
-        high = struct.unpack_from("<I", block, 4)[0] >> at & 1
+        high = bits(4)
         return half(0) * (nibble(8) | high << 4) + half(2)
     if kind == "Q8_0":
-        return half(0) * struct.unpack_from("<b", block, 2 + at)[0]
+        return half(0) * signed(2 + at)
     group, within = divmod(at, 32)
     if kind in ("Q4_K", "Q5_K"):
         scale, least = packed_scale(4, group)
@@ -154,7 +160,7 @@ def _one_value(block: bytes, kind: str, at: int) -> float:
     low = block[64 * side + 32 * (quarter % 2) + within]
     low = low >> 4 if quarter >= 2 else low & 15
     high = block[128 + 32 * side + within] >> 2 * quarter & 3
-    scale = struct.unpack_from("<b", block, 192 + at // 16)[0]
+    scale = signed(192 + at // 16)
     return half(208) * scale * ((low | high << 4) - 32)
 
 
@@ -165,8 +171,8 @@ def test_blocks_are_dequantised_as_ggml_lays_them_out(kind: str) -> None:
     raw = generator.integers(0, 256, (2, 3 * nbytes), dtype=np.uint8)
     # Keep the float16 scales finite: no exponent of all ones.
     halves = {"Q6_K": [209]}.get(kind, [1, 3] if kind in ("Q4_1", "Q5_1", "Q4_K", "Q5_K") else [1])
-    for block in range(3):
-        raw[:, [block * nbytes + place for place in halves]] &= 0xBF
+    for number in range(3):
+        raw[:, [number * nbytes + place for place in halves]] &= 0xBF
     found = dequantize(raw.reshape(-1), kind, (2, 3 * values))
     assert found.shape == (2, 3 * values) and found.dtype == torch.float32
     for row in range(2):
