@@ -160,12 +160,12 @@ class SchemaValue(Node):
 # Under these keywords alone there is always a value: the empty object, the empty array or any scalar.
 _INHABITED = frozenset({
     "type", "properties", "patternProperties", "additionalProperties", "items", "additionalItems", "prefixItems",
-    "maxItems", "maxProperties", "maxLength", "uniqueItems",
+    "uniqueItems",
 })  # fmt: skip
 
 
 # Any one of these leaves some value of every type, alone and beside those above.
-_HARMLESS = frozenset({"minLength", "minimum", "maximum"})
+_HARMLESS = frozenset({"minLength", "maxLength", "minimum", "maximum", "maxItems", "maxProperties"})
 _ENUM = frozenset({"enum"})
 
 

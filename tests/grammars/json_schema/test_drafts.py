@@ -1,0 +1,100 @@
+"""Where the drafts differ, and how a schema without a draft is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from grammars import JsonSchema, SchemaError
+from grammars.json_schema import root_value
+
+Accepts = Callable[..., bool]
+URI = {
+    "4": "http://json-schema.org/draft-04/schema#", "6": "http://json-schema.org/draft-06/schema#",
+    "7": "http://json-schema.org/draft-07/schema#", "2019-09": "https://json-schema.org/draft/2019-09/schema",
+    "2020-12": "https://json-schema.org/draft/2020-12/schema",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("schema", "document", "holding"),
+    [
+        # (drafts under which the document is valid; None is the schema without a draft)
+        ({"const": 1}, 2, {"4"}),
+        ({"if": True, "then": False}, 2, {"4", "6"}),
+        ({"dependentRequired": {"a": ["b"]}}, {"a": 1}, {"4", "6", "7"}),
+        ({"dependencies": {"a": ["b"]}}, {"a": 1}, set()),
+        ({"prefixItems": [False]}, [1], {"4", "6", "7", "2019-09"}),
+        ({"contains": False}, [1], {"4"}),
+        ({"contains": True, "minContains": 0}, [], {"4", "2019-09", "2020-12", None}),
+        ({"$ref": "#/$defs/a", "$defs": {"a": True}, "type": "null"}, 1, {"4", "6", "7"}),
+        ({"type": "integer"}, 1.0, {"6", "7", "2019-09", "2020-12", None}),
+        ({"minimum": 3, "exclusiveMinimum": 4}, 4, set()),
+        ({"unevaluatedProperties": False}, {"a": 1}, {"4", "6", "7"}),
+        ({"contains": {"const": 1}, "unevaluatedItems": False}, [1], {"4", "6", "7", "2020-12", None}),
+        ({"propertyNames": False}, {"a": 1}, {"4"}),
+    ],
+)
+@pytest.mark.parametrize("draft", [*URI, None])
+def test_keywords_by_draft(
+    accepts: Accepts, draft: str | None, schema: dict[str, Any], document: Any, holding: set[str | None]
+) -> None:
+    if draft == "4" and "exclusiveMinimum" in schema:
+        pytest.skip("a number is malformed there")
+    assert accepts(schema, document, draft=draft) == (draft in holding)
+    if draft is not None:
+        assert accepts({"$schema": URI[draft], **schema}, document) == (draft in holding)
+
+
+def test_the_option_wins_over_the_marker(accepts: Accepts) -> None:
+    assert accepts({"$schema": URI["7"], "const": 1}, 2, draft="4")
+
+
+@pytest.mark.parametrize("draft", ["4", None])
+def test_boolean_bounds_modify_the_other_bound(accepts: Accepts, draft: str | None) -> None:
+    schema = {"minimum": 3, "exclusiveMinimum": True, "maximum": 5, "exclusiveMaximum": False}
+    assert [accepts(schema, n, draft=draft) for n in (3, 4, 5, 6)] == [False, True, True, False]
+
+
+@pytest.mark.parametrize("draft", ["4", "6", "7", "2019-09", None])
+def test_tuple_items_and_additional_items(accepts: Accepts, draft: str | None) -> None:
+    schema = {"items": [{"type": "null"}], "additionalItems": {"type": "boolean"}}
+    assert accepts(schema, [None, True], draft=draft)
+    assert not accepts(schema, [None, None], draft=draft)
+    assert accepts({"additionalItems": False}, [1], draft=draft)
+
+
+@pytest.mark.parametrize(
+    ("draft", "schema"),
+    [
+        ("2020-12", {"items": [True]}),
+        ("4", {"exclusiveMinimum": 3}),
+        ("7", {"exclusiveMinimum": True}),
+        ("7", {"minimum": 3, "exclusiveMaximum": False}),
+    ],
+)
+def test_forms_of_other_drafts_are_malformed_where_a_draft_is_named(draft: str, schema: dict[str, Any]) -> None:
+    with pytest.raises(SchemaError):
+        root_value(JsonSchema(schema, draft=draft)).alternatives()
+
+
+def test_an_embedded_schema_may_have_a_draft_of_its_own(accepts: Accepts) -> None:
+    schema = {
+        "$schema": URI["2020-12"], "properties": {"a": {"$ref": "old"}},
+        "$defs": {"old": {"$schema": URI["7"], "$id": "old", "allOf": [{"$ref": "#/definitions/x", "type": "null"}],
+                          "definitions": {"x": {"type": "string"}}}},
+    }  # fmt: skip
+    assert accepts(schema, {"a": "text"})
+    assert not accepts(schema, {"a": None})
+
+
+def test_a_metaschema_may_leave_the_assertions_out(accepts: Accepts) -> None:
+    metaschema = {
+        "$schema": URI["2020-12"], "$id": "http://h/meta",
+        "$vocabulary": {"https://json-schema.org/draft/2020-12/vocab/applicator": True},
+    }  # fmt: skip
+    schema = {"$schema": "http://h/meta", "properties": {"a": {"minimum": 10}, "b": False}}
+    assert accepts(schema, {"a": 1}, resources={"http://h/meta": metaschema})
+    assert not accepts(schema, {"b": 1}, resources={"http://h/meta": metaschema})
