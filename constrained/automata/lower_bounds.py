@@ -83,6 +83,10 @@ def _continuation(bounds: LowerBounds, size: int, pieces: code_points.Pieces) ->
     return {64: 1, 4096: 2, 262144: 3}[size] + min(bounds.of(state) for _, _, state in pieces)
 
 
+def _rest(bounds: LowerBounds, size: int, _ranges: code_points.Ranges, state: int) -> int:
+    return {64: 1, 4096: 2, 262144: 3}[size] + bounds.of(state)
+
+
 def _hex(bounds: LowerBounds, digits: int, _lower: bool, pieces: code_points.Pieces) -> int:
     return digits + min(bounds.of(state) for _, _, state in pieces)
 
@@ -204,6 +208,7 @@ _RULES: dict[Callable[..., Any], Callable[..., int]] = {
     strings.expand_hex: _hex,
     strings.expand_low_surrogate: _low_surrogate,
     code_points.expand_continuation: _continuation,
+    code_points.expand_rest: _rest,
     values.expand_value: _value,
     values.expand_alternatives: _alternatives,
     keys.expand_words: _expanded_words,

@@ -9,7 +9,9 @@ character outside ASCII, and every character at all where the language lets any 
 
 from __future__ import annotations
 
-from constrained.automata.code_points import Pieces, add_code_points, blocks
+from functools import lru_cache
+
+from constrained.automata.code_points import Pieces, add_characters, add_code_points, blocks, spelling
 from constrained.automata.machine import Machine
 from constrained.automata.transitions import Transitions
 from constrained.kernels.tables import goto, pop_after
@@ -22,6 +24,7 @@ from grammars.regular import (
     counter_slack,
     derivatives,
     intersect,
+    moves,
     relax_counters,
     repeat,
 )
@@ -95,14 +98,49 @@ def without_exceptions(rx: Rx) -> Rx:
 def expand_string(machine: Machine, canonical: bool, languages: Languages) -> Transitions:
     """Between two characters of a string; each language holds what may still follow of it."""
     made = Transitions()
-    pieces = next_states(machine, canonical, languages)
-    add_code_points(machine, made, _raw(pieces))
-    if escapable(pieces, canonical):
+    if len(languages) == 1:
+        steps = [(characters, string_state(machine, canonical, (to,))) for characters, to in moves(languages[0])]
+        for characters, state in steps:
+            for low, high in _bare_ascii(characters):
+                made.on(low, high, goto(state))
+        add_characters(machine, made, steps)
+        escapes = _may_escape([characters for characters, _ in steps], canonical)
+    else:
+        pieces = next_states(machine, canonical, languages)
+        add_code_points(machine, made, _raw(pieces))
+        escapes = bool(escapable(pieces, canonical))
+    if escapes:
         made.on(BACKSLASH, BACKSLASH, goto(machine.state((expand_escape, canonical, languages))))
     holds = sum(1 << index for index, rx in enumerate(languages) if rx.nullable)
     if holds:
         made.on(QUOTE, QUOTE, pop_after(holds))
     return made
+
+
+@lru_cache(maxsize=4096)
+def _bare_ascii(characters: Rx) -> tuple[tuple[int, int], ...]:
+    """Ranges of the ASCII characters of a set that may stand for themselves."""
+    return tuple(
+        (max(low, first), min(high, last))
+        for low, high in spelling(characters).ascii
+        for first, last in ((0x20, 0x21), (0x23, 0x5B), (0x5D, 0x7F))
+        if low <= last and high >= first
+    )
+
+
+@lru_cache(maxsize=4096)
+def _has_escapable(characters: Rx, canonical: bool) -> bool:
+    pieces = [(low, high, 0) for low, high in characters.a]
+    return bool(escapable(pieces, canonical))
+
+
+def _may_escape(sets: list[Rx], canonical: bool) -> bool:
+    """Whether some character of disjoint sets may be written as an escape."""
+    if any(_has_escapable(characters, canonical) for characters in sets):
+        return True
+    if canonical or len(sets) < 2:
+        return False
+    return _covers_ascii(sorted((low, high, 0) for characters in sets for low, high in spelling(characters).ascii))
 
 
 def next_states(machine: Machine, canonical: bool, languages: Languages) -> list[tuple[int, int, int]]:
@@ -118,8 +156,8 @@ def joint_derivatives(languages: Languages) -> list[tuple[int, int, Languages]]:
     """The derivatives of several languages on common ranges, dead ones as the empty language."""
     cuts: set[int] = set()
     each = [derivatives(rx) for rx in languages]
-    for moves in each:
-        for low, high, _ in moves:
+    for ranges in each:
+        for low, high, _ in ranges:
             cuts.add(low)
             cuts.add(high + 1)
     edges = sorted(cuts)
@@ -127,10 +165,10 @@ def joint_derivatives(languages: Languages) -> list[tuple[int, int, Languages]]:
     found: list[tuple[int, int, Languages]] = []
     for low, above in zip(edges, edges[1:], strict=False):
         targets = []
-        for index, moves in enumerate(each):
-            while at[index] < len(moves) and moves[at[index]][1] < low:
+        for index, ranges in enumerate(each):
+            while at[index] < len(ranges) and ranges[at[index]][1] < low:
                 at[index] += 1
-            here = moves[at[index]] if at[index] < len(moves) else None
+            here = ranges[at[index]] if at[index] < len(ranges) else None
             targets.append(here[2] if here is not None and here[0] <= low else NONE)
         if any(target is not NONE for target in targets):
             if found and found[-1][2] == tuple(targets) and found[-1][1] + 1 == low:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from constrained.automata.code_points import add_code_points
+from constrained.automata.code_points import add_characters, spelling
 from constrained.automata.machine import Machine
 from constrained.automata.transitions import Transitions
-from constrained.kernels.tables import pop_before
-from grammars.regular import Rx, derivatives
+from constrained.kernels.tables import goto, pop_before
+from grammars.regular import Rx, moves
 
 SOLE = 1
 """The outcome of a frame that has only one."""
@@ -20,7 +20,11 @@ def text_start(machine: Machine, rx: Rx) -> int:
 def expand_text(machine: Machine, rx: Rx) -> Transitions:
     """Between two characters of a text; what may follow are the words of `rx`."""
     made = Transitions()
-    add_code_points(machine, made, [(low, high, machine.state((expand_text, to))) for low, high, to in derivatives(rx)])
+    steps = [(characters, machine.state((expand_text, to))) for characters, to in moves(rx)]
+    for characters, state in steps:
+        for low, high in spelling(characters).ascii:
+            made.on(low, high, goto(state))
+    add_characters(machine, made, steps)
     if rx.nullable:
         made.at_end(pop_before(SOLE))
     return made
