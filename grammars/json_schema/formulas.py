@@ -25,31 +25,32 @@ LOCK = threading.RLock()
 
 MAX_DEPTH = 90  # references and in-place applicators followed inside one another
 MAX_FORMULAS = 100_000
+MAX_SHARED = 20_000
 _PROBE_DEPTH = 2
 
 
 class Workspace:
     """What the nodes of one schema share: the table of formulas and its bound."""
 
-    __slots__ = ("bounded", "formulas")
+    __slots__ = ("formulas",)
 
-    def __init__(self, bounded: bool = False) -> None:
+    def __init__(self) -> None:
         self.formulas: dict[object, Node] = {}
-        self.bounded = bounded
 
     def intern(self, key: object, make: Callable[[], Node], pointer: str) -> Node:
         node = self.formulas.get(key)
         if node is None:
-            if len(self.formulas) >= MAX_FORMULAS:
-                if not self.bounded:
-                    raise LimitExceeded(f"more than {MAX_FORMULAS} combinations of subschemas", pointer)
-                self.formulas.clear()
+            if self is SHARED:
+                if len(self.formulas) >= MAX_SHARED:
+                    self.formulas.clear()
+            elif len(self.formulas) >= MAX_FORMULAS:
+                raise LimitExceeded(f"more than {MAX_FORMULAS} combinations of subschemas", pointer)
             node = self.formulas[key] = make()
         return node
 
 
 # Home of nodes that belong to no single schema; a full table starts afresh, which costs sharing and nothing else.
-SHARED = Workspace(bounded=True)
+SHARED = Workspace()
 
 
 class _Progress:
