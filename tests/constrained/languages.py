@@ -18,7 +18,7 @@ from hypothesis import assume, reject
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from constrained.compile import Constraint, start_state, Grammar
+from constrained.compile import Constraint, Grammar, start_state
 from constrained.limits import Limits
 from constrained.masks.row_store import RowStore
 from constrained.matcher import Matcher
@@ -114,7 +114,7 @@ TEXT_ALPHABET = "ab-é\U0001f600"
 
 @st.composite
 def choices(draw: st.DrawFn) -> Language:
-    options = draw(st.lists(st.text(TEXT_ALPHABET + "\n\"", max_size=6), min_size=1, max_size=6))
+    options = draw(st.lists(st.text(TEXT_ALPHABET + '\n"', max_size=6), min_size=1, max_size=6))
     return Language(Choice(options), frozenset(option.encode() for option in options))
 
 
@@ -253,7 +253,8 @@ class Writer:
         values = {name: self.texts(schema["properties"][name], root, depth) for name in names}
         required = set(schema.get("required", []))
         for count in range(schema.get("minProperties", 0), schema.get("maxProperties", len(names)) + 1):
-            for chosen in itertools.permutations(names, count) if self.any_order else itertools.combinations(names, count):
+            orders = itertools.permutations if self.any_order else itertools.combinations
+            for chosen in orders(names, count):
                 if required <= set(chosen):
                     keys = [json.dumps(name, ensure_ascii=False) for name in chosen]
                     for members in itertools.product(*(values[name] for name in chosen)):
@@ -262,6 +263,9 @@ class Writer:
 
 NAMES = ["a", "ab", "é", "b", 'q"', "a\\"]
 _SCALARS = st.sampled_from([None, True, False, "", "a", "ab", "aé", "b", 'say "a"\n', "\U0001f600", "a\u0001"])
+
+
+PATTERNS = ["^[ab]*$", "^a*$", "^[é\U0001f600]{0,2}$", "^(a|ab)?b*$", "^(aé|a\U0001f600)*b?$"]
 
 
 @st.composite
@@ -277,12 +281,13 @@ def schemas(draw: st.DrawFn, depth: int = 3) -> Schema:
     if kind == "const":
         return {"const": draw(_SCALARS | st.lists(_SCALARS, max_size=2))}
     if kind == "enum":
-        return {"enum": draw(st.lists(_SCALARS | st.lists(_SCALARS, max_size=2), min_size=1, max_size=3, unique_by=repr))}
+        values = _SCALARS | st.lists(_SCALARS, max_size=2)
+        return {"enum": draw(st.lists(values, min_size=1, max_size=3, unique_by=repr))}
     if kind == "literal":
         return {"type": draw(st.sampled_from(["null", "boolean"]))}
     if kind == "string":
         least = draw(st.integers(0, 1))
-        pattern = draw(st.sampled_from(["^[ab]*$", "^a*$", "^[é\U0001f600]{0,2}$", "^(a|ab)?b*$", "^(aé|a\U0001f600)*b?$"]))
+        pattern = draw(st.sampled_from(PATTERNS))
         return {"type": "string", "pattern": pattern, "minLength": least, "maxLength": least + draw(st.integers(0, 2))}
     if kind == "anyOf":
         return {"anyOf": draw(st.lists(inner, min_size=2, max_size=3))}

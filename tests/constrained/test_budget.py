@@ -163,7 +163,8 @@ def test_the_cells_of_a_stack_never_run_out_under_a_budget() -> None:
 
 
 def test_endless_whitespace_comes_back_in_time() -> None:
-    constraint = fresh_constraint(JsonSchema({"type": "array", "items": {"type": "null"}}, whitespace="any"), byte_vocabulary())
+    schema = {"type": "array", "items": {"type": "null"}}
+    constraint = fresh_constraint(JsonSchema(schema, whitespace="any"), byte_vocabulary())
     assert run_out(constraint.matcher(max_tokens=20), b"\n") == b"[" + b"\n" * 17 + b"]"
 
 

@@ -19,8 +19,8 @@ from tests.constrained.languages import (
     Writer,
     bits,
     byte_vocabulary,
-    empty_row,
     constraint_on,
+    empty_row,
     fresh_constraint,
     json_languages,
     languages,
@@ -252,8 +252,8 @@ def test_recursion_keeps_masks_exact_as_deep_as_can_be_enumerated(schema: dict[s
     grammar = JsonSchema(schema, whitespace="compact", property_order=order)
     language = Language(grammar, frozenset(text.encode() for text in texts))
     tokens = [bytes([byte]) for byte in b'[]{},:"abxynul'] + [
-        b"[[", b"]]", b"],[", b"null,", b",null", b"l]", b"l,[", b"[nu", b'{"', b'":', b'":{"', b'"}', b'"}}', b'x"', b'y"},"b',
-        b'","b":"', b'x"},"b":"x', b'{"a":{"', b"null", b'"}}}', b"]]]",
+        b"[[", b"]]", b"],[", b"null,", b",null", b"l]", b"l,[", b"[nu", b'{"', b'":', b'":{"', b'"}', b'"}}', b'x"',
+        b'y"},"b', b'","b":"', b'x"},"b":"x', b'{"a":{"', b"null", b'"}}}', b"]]]",
     ]  # fmt: skip
     vocabulary = Vocabulary.from_token_bytes([*tokens, None], eos_token_ids=[len(tokens)])
     matcher = fresh_constraint(grammar, vocabulary).matcher()

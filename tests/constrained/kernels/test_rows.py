@@ -13,14 +13,17 @@ TOKENS = st.sets(st.integers(0, SIZE - 1))
 
 
 @given(st.none() | TOKENS, TOKENS, TOKENS)
-def test_a_row_is_its_base_with_the_listed_tokens_flipped(base: set[int] | None, flipped: set[int], more: set[int]) -> None:
+def test_a_row_is_its_base_with_the_listed_tokens_flipped(
+    base: set[int] | None, flipped: set[int], more: set[int]
+) -> None:
     dense = np.zeros((3, 3), dtype=np.uint32)
     for token in base or ():
         dense[1, token // 32] |= np.uint32(1 << token % 32)
     ids, rest = sorted(flipped), sorted(more)
     pool = np.array([99, *ids, 99, *rest, 99], dtype=np.int32)
     first = len(ids) + 2
-    rows = np.array([[-1, 0, 0, 0, 0], [-1 if base is None else 1, 1, 1 + len(ids), first, first + len(rest)]], dtype=np.int32)
+    entry = [-1 if base is None else 1, 1, 1 + len(ids), first, first + len(rest)]
+    rows = np.array([[-1, 0, 0, 0, 0], entry], dtype=np.int32)
     row = np.full(3, 0xFFFFFFFF, dtype=np.uint32)
     write_row(rows, dense, pool, 1, row)
     expected = (base or set()) ^ flipped ^ more

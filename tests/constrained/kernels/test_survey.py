@@ -12,14 +12,9 @@ from constrained.kernels import survey as s
 from constrained.kernels import tables as t
 from constrained.masks.row_store import RowStore
 from constrained.vocabulary import Vocabulary
-from tests.constrained.kernels.twins import TINY, Configuration, Loaded, Spec, specs, vocabularies, walk
+from tests.constrained.kernels.twins import TINY, Loaded, Spec, specs, vocabularies, walk
 
 EXAMPLES = 40 if os.environ.get("NUMBA_DISABLE_JIT") == "1" else 200
-
-
-def own_cells(before: Configuration, after: Configuration) -> bool:
-    """Whether the stack of `after` is a tail of the stack of `before`: whether all of it is the matcher's own."""
-    return after[1] == before[1][len(before[1]) - len(after[1]) :] if len(after[1]) <= len(before[1]) else False
 
 
 @settings(max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow])
@@ -73,20 +68,7 @@ def test_a_survey_lists_every_token_over_the_limit(
         after = spec.run(here, vocabulary.tokens[token] or b"")
         assert after is not None
         assert loaded.name(state) == after[0]
-        if cell_after >= 0:
+        if cell_after >= 0:  # the stack is the matcher's own; otherwise there is a frame of the token's on it
             assert loaded.configuration(state, cells, cell_after) == after
         else:
-            assert len(after[1]) > 0
-            # a frame of the token's own is on the stack: what is below it is not deeper than before
-            assert not own_cells(here, after) or any(
-                not own_cells(here, step)
-                for end in range(1, len(vocabulary.tokens[token] or b"") + 1)
-                if (step := spec.run(here, (vocabulary.tokens[token] or b"")[:end])) is not None
-            ) or after[1][0] in [(then, waits) for action in _pushes(spec) for then, waits in [action]]
-
-
-def _pushes(spec: Spec) -> list[tuple[str, bool]]:
-    return [
-        (str(action[2]), bool(action[3]))
-        for edges in spec.edges.values() for action in edges.values() if len(action) == 4
-    ]  # fmt: skip
+            assert len(after[1]) >= 1

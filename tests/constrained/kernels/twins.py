@@ -35,7 +35,7 @@ class Spec:
     waits: dict[str, dict[int, str]] = field(default_factory=dict)
     bases: dict[str, tuple[str, int]] = field(default_factory=dict)
 
-    def step(self, configuration: Configuration, symbol: int) -> Configuration | None | bool:
+    def step(self, configuration: Configuration, symbol: int) -> Configuration | bool | None:
         """After one symbol (256: the end of the text, True if it may end); None if refused."""
         state, stack = configuration
         while True:
@@ -175,7 +175,8 @@ def specs(draw: st.DrawFn) -> Spec:
         if chosen == "none":
             return None
         if chosen == "goto":
-            return "goto", draw(st.one_of(pick["a"], pick["c"]) if kind in "ac" else insides if kind == "s" else pick[kind])
+            targets = {"a": pick["a"] | pick["c"], "c": pick["a"] | pick["c"], "n": pick["n"], "s": insides}
+            return "goto", draw(targets[kind])
         if chosen in ("push", "push_after"):
             return chosen, draw(st.one_of(pick["n"], insides)), *returning()
         return chosen, draw(outcome)
