@@ -31,6 +31,8 @@ MAX_A_LABEL = len(PREFIX) + _MAX_ASCII + 1 + _MAX_DIGITS
 
 _DIGITS = "abcdefghijklmnopqrstuvwxyz0123456789"
 _MIDDLE_DOT = "\u00b7"
+_WAITING = (0x375, 0x30FB)
+"""Keraia and katakana middle dot, which are valid beside characters that are inserted after them."""
 
 
 @lru_cache(maxsize=1)
@@ -100,6 +102,7 @@ class _Ascii(Unfolding):
             yield 0x61, 0x7A, longer
 
 
+@lru_cache(maxsize=4096)
 def is_a_label(text: str) -> bool:
     """Whether `xn--` and this text are an A-label as the registration protocol makes it (RFC 5891 section 5.4)."""
     if not text:
@@ -154,15 +157,21 @@ def _status(code: int) -> str | None:
 
 
 def _may_be_digits(text: str) -> bool:
-    """Whether all code points that the text, read as digits, encodes so far may be in a label (RFC 3492, 6.2)."""
+    """Whether the text, read as digits (RFC 3492 section 6.2), encodes a label or the beginning of one more character.
+
+    Every insertion must leave a valid label, or one with a sign that waits for a greater character beside it: most
+    texts encode nothing, and this tells so early.
+    """
     firsts, lasts = _valid_ranges()
     code, index, bias, count = 128, 0, 72, 0
     delta, weight, place = 0, 1, 36
+    complete = waiting = False
     for letter in text:
         digit = ord(letter) - 97 if letter >= "a" else ord(letter) - 22
         delta += digit * weight
         threshold = min(max(place - bias, 1), 26)
-        if digit >= threshold:
+        complete = digit < threshold
+        if not complete:
             weight *= 36 - threshold
             place += 36
             continue
@@ -172,9 +181,7 @@ def _may_be_digits(text: str) -> bool:
         index = index % count + 1
         if code > lasts[-1]:
             return False
-        found = bisect_right(firsts, code) - 1
-        if found < 0 or code > lasts[found]:
-            return False
+        waiting = waiting or code in _WAITING
         delta = delta // 700 if count == 1 else delta // 2
         delta += delta // count
         place = 0
@@ -183,4 +190,14 @@ def _may_be_digits(text: str) -> bool:
             place += 36
         bias = place + 36 * delta // (delta + 38)
         delta, weight, place = 0, 1, 36
-    return 0x80 + (index + delta) // (count + 1) <= 0x10FFFF
+    if complete:
+        return waiting or is_a_label(text)
+    # The digits to come are worth any multiple of the weight.
+    while True:
+        following = code + (index + delta) // (count + 1)
+        if following > lasts[-1]:
+            return False
+        found = bisect_right(firsts, following) - 1
+        if found >= 0 and following <= lasts[found]:
+            return True
+        delta += weight

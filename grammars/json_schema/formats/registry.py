@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 
-from grammars.json_schema.formats import addresses, hostnames, mail, names, patterns, times, uris
+from grammars.json_schema.formats import addresses, hostnames, idn_hostnames, mail, names, patterns, times, uris
 from grammars.regular import Rx
 
 _BUILDERS: dict[str, Callable[[], Rx]] = {
@@ -14,6 +14,8 @@ _BUILDERS: dict[str, Callable[[], Rx]] = {
     "duration": times.duration_rx,
     "email": mail.email_rx,
     "hostname": hostnames.hostname_rx,
+    "idn-email": mail.idn_email_rx,
+    "idn-hostname": idn_hostnames.idn_hostname_rx,
     "ipv4": addresses.ipv4_rx,
     "ipv6": addresses.ipv6_rx,
     "iri": uris.iri_rx,
