@@ -84,18 +84,23 @@ class Budget:
         self._plans.append(plan)
         return True
 
-    def restrict(self, matcher: Matcher, number: int, row: NDArray[np.uint32]) -> None:
-        """Take out of `row`, the row `number` of the matcher's configuration, what cannot be finished in time."""
-        length = len(self._plans)
-        left = self.left(length)
+    def is_far(self, matcher: Matcher, number: int) -> bool:
+        """Whether no token of the row `number`, that of the matcher's configuration, comes near the budget."""
         completions = self._completions
         now = self._bytes_needed(matcher)
         growth = completions.growth.get(number)
         if growth is None:
             most, _ = self._survey(matcher, FAR, in_tokens=False)
             growth = completions.growth[number] = most - now
-        if now + growth + 1 <= left - 1:
+        return now + growth + 1 <= self.left(len(self._plans)) - 1
+
+    def restrict(self, matcher: Matcher, number: int, row: NDArray[np.uint32]) -> None:
+        """Take out of `row`, the row `number` of the matcher's configuration, what cannot be finished in time."""
+        if self.is_far(matcher, number):
             return
+        length = len(self._plans)
+        left = self.left(length)
+        completions = self._completions
         _, over = self._survey(matcher, left - 2, in_tokens=True)
         plan = self._plan(length)
         if plan is None:
@@ -107,12 +112,24 @@ class Budget:
             if cell >= 0:
                 fits = verdicts.get((state, cell))
                 if fits is None:
-                    needed = len(completions.tokens(state, matcher.stack(cell)))
+                    needed = self._tokens_needed(matcher, state, cell)
                     fits = verdicts[state, cell] = needed + 1 <= left - 1
             else:
-                fits = len(completions.tokens(*matcher.configuration_after(token))) + 1 <= left - 1
+                fits = self.fits(matcher, token)
             if not fits:
                 row[token >> 5] &= ~np.uint32(1 << (token & 31))
+
+    def fits(self, matcher: Matcher, token: int) -> bool:
+        """Whether the matcher, after `token`, which the language allows, can finish in time."""
+        needed = len(self._completions.tokens(*matcher.configuration_after(token)))
+        return needed + 1 <= self.left(len(self._plans)) - 1
+
+    def _tokens_needed(self, matcher: Matcher, state: int, cell: int) -> int:
+        """Tokens to the end from a configuration whose text is not known, where that makes no difference; else too many."""
+        try:
+            return len(self._completions.tokens(state, matcher.stack(cell)))
+        except LimitExceeded:
+            return FAR
 
     def _plan(self, length: int) -> Tokens | None:
         return self._plans[length - 1] if length else self._first_plan
@@ -178,5 +195,5 @@ class Budget:
             then = int(cells[cell, t.C_RETURN])
             total += completions.cost(then if then >= 0 else -1 - then)
             if in_tokens and then >= 0:
-                total = min(total, len(completions.tokens(then, matcher.stack(int(cells[cell, t.C_NEXT])))))
+                total = min(total, self._tokens_needed(matcher, then, int(cells[cell, t.C_NEXT])))
             self._cell_costs[cell] = min(total, FAR)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from constrained.automata.completions import UNKNOWN, pushed
+from constrained.automata.settling import settled
 from constrained.budget import Budget
 from constrained.errors import TokenRejected
 from constrained.kernels import machine as m
@@ -17,8 +19,11 @@ from constrained.vocabulary import VocabularyError
 from grammars.errors import LimitExceeded
 
 if TYPE_CHECKING:
+    import torch
+
     from constrained.automata.completions import Stack
     from constrained.compile import Constraint
+    from constrained.device.batch import BatchRows
 
 _MOST_FORCED = 4096
 _SPARE_CELLS = 64
@@ -44,6 +49,7 @@ class Matcher:
         self._history: NDArray[np.int32] = np.empty((_FIRST_TOKENS, 4), dtype=np.int32)
         self._text: NDArray[np.uint8] = np.empty(512, dtype=np.uint8)
         self._registers: NDArray[np.int64] = np.zeros(16, dtype=np.int64)
+        self.store.enrol(id(self), self._registers)
         self._tokens: list[int] = []
         self._finished = False
         self._budget: Budget | None = None
@@ -82,6 +88,17 @@ class Matcher:
         self.store.write(number, row)
         if self._budget is not None:
             self._budget.restrict(self, number, row)
+        if number in self.store.open_tokens:
+            self._look_at_text(number, row)
+
+    def restrict(self, number: int, row: NDArray[np.uint32]) -> None:
+        """Take out of `row`, the store's row `number` of this place, what the budget forbids; add what the text allows."""
+        if self._finished:
+            return
+        if self._budget is not None:
+            self._budget.restrict(self, number, row)
+        if number in self.store.open_tokens:
+            self._look_at_text(number, row)
 
     def accept(self, token: int) -> None:
         """Commit one token.
@@ -171,6 +188,11 @@ class Matcher:
         self._finished = False
         del self._tokens[-count:]
 
+    def __del__(self) -> None:
+        store = self.__dict__.get("store")
+        if store is not None:
+            store.dismiss(id(self))
+
     def fork(self) -> Matcher:
         """A copy that goes its own way."""
         other = Matcher.__new__(Matcher)
@@ -179,6 +201,8 @@ class Matcher:
         other._history = self._history.copy()
         other._text = self._text.copy()
         other._registers = self._registers.copy()
+        other._registers[m.M_HITS] = 0
+        self.store.enrol(id(other), other._registers)
         other._tokens = self._tokens.copy()
         other._budget = None if self._budget is None else self._budget.forked()
         return other
@@ -236,15 +260,38 @@ class Matcher:
 
     def state_row(self) -> int:
         """Number of the current mask in `constraint.table`."""
-        table = self.constraint.table
-        number = int(self._registers[m.M_ROW])
-        if number < 0:
-            number = self._find_row()
-        if self._budget is None and not self._finished:
-            return table.slot_of(number)
+        number = self.shared_row()
+        if number is not None:
+            return number
         row = np.zeros(self.constraint.vocabulary.row_words, dtype=np.uint32)
         self.fill_mask(row)
-        return table.slot_for(row)
+        return self.constraint.table.slot_for(row)
+
+    def shared_row(self) -> int | None:
+        """`state_row` where the mask is one that all sequences in this place have; None near a budget and after the end.
+
+        Masks that are not shared differ from step to step; callers that can send one as it is spare the table.
+        """
+        if self._finished:
+            return None
+        number = self.row_number()
+        if number in self.store.open_tokens or (self._budget is not None and not self._budget.is_far(self, number)):
+            return None
+        return self.constraint.table.slot_of(number)
+
+    @staticmethod
+    def device_rows(
+        matchers: Sequence[Matcher | None], masks: Sequence[NDArray[np.uint32] | None], device: torch.device
+    ) -> BatchRows:
+        """The masks of a batch on `device`; see `BatchRows.of`."""
+        from constrained.device.batch import BatchRows
+
+        return BatchRows.of(matchers, masks, device)
+
+    def row_number(self) -> int:
+        """Number of the configuration's row in the store, whatever the budget."""
+        number = int(self._registers[m.M_ROW])
+        return self._find_row() if number < 0 else number
 
     def shortest_completion(self) -> bytes:
         """One shortest text that completes the committed one to a sentence."""
@@ -259,28 +306,31 @@ class Matcher:
 
     def configuration(self) -> tuple[int, Stack]:
         """State and stack as a value."""
-        return int(self._registers[m.M_STATE]), self.stack(int(self._registers[m.M_CELL]))
+        written = int(self._registers[m.M_BYTES])
+        return int(self._registers[m.M_STATE]), self.stack(int(self._registers[m.M_CELL]), self._text[:written])
 
     def configuration_before(self) -> tuple[int, Stack]:
         """The configuration before the last token of the text."""
-        state, cell, _, _ = self._history[int(self._registers[m.M_LENGTH]) - 1].tolist()
-        return state, self.stack(cell)
+        state, cell, _, written = self._history[int(self._registers[m.M_LENGTH]) - 1].tolist()
+        return state, self.stack(cell, self._text[:written])
 
     def configuration_after(self, token: int) -> tuple[int, Stack]:
         """The configuration that `token`, which is allowed, leads to."""
         position = self._position()
-        self._run(self._blob[self._bounds[token] : self._bounds[token + 1]], position)
-        return int(position[0]), self.stack(int(position[1]))
+        data = self._blob[self._bounds[token] : self._bounds[token + 1]]
+        self._run(data, position)
+        text = np.concatenate([self._text[: int(self._registers[m.M_BYTES])], data])
+        return int(position[0]), self.stack(int(position[1]), text)
 
-    def stack(self, cell: int) -> Stack:
-        """The return states from `cell` down."""
-        returns = []
+    def stack(self, cell: int, text: NDArray[np.uint8] | None = None) -> Stack:
+        """The return states from `cell` down, after `text`, uint8[n] (None: it is not known)."""
+        frames = []
         while cell:
-            returns.append(int(self.cells[cell, t.C_RETURN]))
-            cell = int(self.cells[cell, t.C_NEXT])
+            then, cell, _, mark = self.cells[cell].tolist()
+            frames.append((then, mark))
         stack: Stack = None
-        for then in reversed(returns):
-            stack = (then, stack)
+        for then, mark in reversed(frames):
+            stack = pushed(self._machine, then, stack, UNKNOWN if text is None else text[mark:].tobytes())
         return stack
 
     @property
@@ -295,10 +345,13 @@ class Matcher:
 
     def _find_row(self) -> int:
         registers = self._registers
-        self.reserve_cells()
-        number = self.store.find(
-            self.cells, int(registers[m.M_STATE]), int(registers[m.M_CELL]), int(registers[m.M_TOP])
-        )
+        state, cell = int(registers[m.M_STATE]), int(registers[m.M_CELL])
+        number = int(m.look_up(self._machine.states, self._machine.memo, self.cells, state, cell))
+        if number >= 0:
+            registers[m.M_HITS] += 1
+        else:
+            self.reserve_cells()
+            number = self.store.find(self.cells, state, cell, int(registers[m.M_TOP]))
         registers[m.M_ROW] = number
         return number
 
@@ -316,6 +369,8 @@ class Matcher:
         while status != t.OK:
             if status == t.REJECTED:
                 return False
+            if status == t.OPEN:
+                return self._commit_in_parts(first, last) and self._within_depth()
             if self._supply(status, int(registers[m.M_DETAIL]), int(registers[m.M_OUTCOME])):
                 pass
             elif status == t.HISTORY_FULL:
@@ -328,6 +383,45 @@ class Matcher:
                 registers, self._blob, first, last,
             )  # fmt: skip
         return self._within_depth()
+
+    def _commit_in_parts(self, first: int, last: int) -> bool:
+        """Commit a token that comes through an open state; False if it is refused."""
+        data = self._blob[first:last]
+        position = self._position()
+        if self._run(data, position) != t.OK:
+            return False
+        registers = self._registers
+        length, written = int(registers[m.M_LENGTH]), int(registers[m.M_BYTES])
+        if length >= len(self._history):
+            self._history = np.concatenate([self._history, np.empty_like(self._history)])
+        if written + len(data) > len(self._text):
+            self._text = np.concatenate([self._text, np.empty(len(self._text) + len(data), dtype=np.uint8)])
+        self._text[written : written + len(data)] = data
+        self._history[length] = (*self.position(), written)
+        registers[m.M_LENGTH] = length + 1
+        registers[m.M_STATE], registers[m.M_CELL], registers[m.M_TOP] = position[:3]
+        registers[m.M_BYTES] = written + len(data)
+        registers[m.M_ROW] = -1
+        return True
+
+    def _look_at_text(self, number: int, row: NDArray[np.uint32]) -> None:
+        """Add to the row `number` its open tokens that the text so far admits."""
+        for token in self.store.open_tokens[number]:
+            data = self._blob[self._bounds[token] : self._bounds[token + 1]]
+            if self._run(data, self._position()) == t.OK and (self._budget is None or self._budget.fits(self, token)):
+                row[token >> 5] |= np.uint32(1 << (token & 31))
+
+    def _settle(self, data: NDArray[np.uint8], position: NDArray[np.int64]) -> bool:
+        """Put the state in place that the open one of `position` stands for after `data`; False if there is none."""
+        state, after, _, consumed, before, _, written = position.tolist()
+        cell = before
+        while self.cells[cell, t.C_NEXT] != after:
+            cell = int(self.cells[cell, t.C_NEXT])
+        mark = int(self.cells[cell, t.C_MARK])
+        text = self._text[min(mark, written) : written].tobytes() + data[max(0, mark - written) : consumed].tobytes()
+        with self._machine.lock:
+            position[0] = settled(self._machine, state, int(self.cells[cell, t.C_RETURN]), text)
+        return bool(position[0])
 
     def _supply(self, status: int, missing: int, outcome: int) -> bool:
         """Make what a kernel says is missing in the machine; False if that is not what the status says."""
@@ -372,6 +466,10 @@ class Matcher:
             status = m.run(machine.states, machine.maps, machine.actions, machine.memo, self.cells, data, position)
             if status == t.CELLS_FULL:
                 self._grow_cells()
+            elif status == t.OPEN:
+                if not self._settle(data, position):
+                    position[3] -= 1
+                    return t.REJECTED
             elif not self._supply(int(status), int(position[4]), int(position[5])):
                 return int(status)
             position[5] = wants_end
@@ -395,9 +493,27 @@ class Matcher:
 
 
 def fill_masks(matchers: Sequence[Matcher], rows: NDArray[np.uint32]) -> None:
-    """The masks of many sequences, `rows` uint32[len(matchers), words], in one call."""
-    for matcher, row in zip(matchers, rows, strict=True):
-        matcher.fill_mask(row)
+    """The masks of many sequences, `rows` uint32[len(matchers), words], in one call.
+
+    Rows that exist are written by one kernel, which holds no interpreter lock; those that do not are made first.
+
+    Raises:
+        ValueError: `rows` does not have a row for each matcher, or rows of another length.
+        LimitExceeded: as `Matcher.fill_mask`; what is in `rows` is not to be used then.
+    """
+    if len(matchers) != len(rows):
+        raise ValueError(f"{len(rows)} rows for {len(matchers)} matchers")
+    if not matchers:
+        return
+    store = matchers[0].store
+    if not rows.flags.c_contiguous or any(matcher.store is not store for matcher in matchers):
+        for matcher, row in zip(matchers, rows, strict=True):
+            matcher.fill_mask(row)
+        return
+    numbers = np.array([-1 if matcher.is_finished() else matcher.row_number() for matcher in matchers], dtype=np.int64)
+    store.write_batch(numbers, rows)
+    for matcher, number, row in zip(matchers, numbers.tolist(), rows, strict=True):
+        matcher.restrict(number, row)
 
 
 _NOTHING: NDArray[np.uint8] = np.empty(0, dtype=np.uint8)

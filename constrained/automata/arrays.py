@@ -1,75 +1,125 @@
-"""JSON arrays: the alternatives of a frame run side by side, each knowing how many items it has seen."""
+"""JSON arrays: the alternatives of a frame run side by side, each knowing how many items it has seen, and what it has to."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from constrained.automata.children import Progress, distinct, survivors
+from constrained.automata.children import Indices, Progress, Wanted, distinct, survivors
+from constrained.automata.constants import Key
+from constrained.automata.item_plans import Items, LinkedItems, item_plan
 from constrained.automata.machine import Machine
 from constrained.automata.style import Style, add_gap
 from constrained.automata.transitions import Transitions
-from constrained.kernels.tables import goto, pop_after, push
-from grammars.errors import UnsupportedFeature
+from constrained.kernels.tables import OPEN_AHEAD, OPEN_HERE, goto, pop_after, push
 from grammars.json_schema.shapes import ArrayShape, Value
+from grammars.regular import derivatives
 
 Entries = tuple[tuple[ArrayShape, int], ...]
 COMMA, CLOSE = 0x2C, 0x5D
 
 
 class ArrayFrame:
-    """What the states of one kind of array share; compared by identity."""
+    """What the states of one kind of array share; compared by identity.
 
-    __slots__ = ("entries", "style", "value_start")
+    Attributes:
+        plans: one for each alternative.
+        owners: the schema that each alternative belongs to.
+        linked: whether what an item was can matter later.
+    """
+
+    __slots__ = ("linked", "owners", "plans", "style", "value_start")
 
     def __init__(self, style: Style, entries: Entries, value_start: Callable[..., int]) -> None:
         self.style = style
-        self.entries = entries
         self.value_start = value_start
-        for shape, _ in entries:
-            for present, keyword in (
-                (shape.counts, "contains"), (shape.unique, "uniqueItems"), (shape.repeated, "uniqueItems"),
-            ):  # fmt: skip
-                if present:
-                    raise UnsupportedFeature(f"{keyword} is not supported", shape.rest.pointer, keyword)
+        self.plans = tuple([item_plan(shape) for shape, _ in entries])
+        self.owners = tuple([owner for _, owner in entries])
+        self.linked = any(isinstance(plan, LinkedItems) for plan in self.plans)
+
+    def start(self) -> Progress:
+        """Progress at the opening bracket."""
+        return tuple([
+            None if isinstance(plan, LinkedItems) and not plan.live(plan.start()) else plan.start() for plan in self.plans
+        ])  # fmt: skip
 
     def complete(self, progress: Progress) -> int:
         """The owners of alternatives that may end here, as a bit set."""
         holds = 0
-        for (shape, owner), seen in zip(self.entries, progress, strict=True):
-            if seen is not None and seen[0] >= shape.min_items:
+        for plan, owner, one in zip(self.plans, self.owners, progress, strict=True):
+            if one is not None and plan.complete(one):
                 holds |= 1 << owner
         return holds
 
-    def extended(self, progress: Progress) -> tuple[tuple[Value, ...], tuple[int, ...], Progress]:
+    def extended(self, progress: Progress) -> tuple[tuple[Value, ...], Indices, Progress]:
         """One more item: the values that it is held against, which alternative wants which, and who is left."""
-        wanted: list[Value | None] = []
-        after: list[tuple[int, ...] | None] = []
-        for (shape, _), seen in zip(self.entries, progress, strict=True):
-            value = None if seen is None else _item(shape, seen[0])
+        wanted: list[Wanted] = []
+        after: list[Any] = []
+        for plan, one in zip(self.plans, progress, strict=True):
+            value, then = (None if one is None else plan.item(one)) or (None, None)
             wanted.append(value)
-            after.append(None if seen is None or value is None else (_counted(shape, seen[0] + 1),))
+            after.append(then)
         values, indices = distinct(wanted)
         return values, indices, tuple(after)
-
-
-def _item(shape: ArrayShape, index: int) -> Value | None:
-    """What the item at `index` must be, or None if there can be none."""
-    if shape.max_items is not None and index >= shape.max_items:
-        return None
-    value = shape.prefix[index] if index < len(shape.prefix) else shape.rest
-    return None if value.is_empty() else value
-
-
-def _counted(shape: ArrayShape, seen: int) -> int:
-    """`seen`, or the least number that means the same for all that follows."""
-    return seen if shape.max_items is not None else min(seen, max(len(shape.prefix), shape.min_items))
 
 
 def array_start(machine: Machine, style: Style, entries: Entries, value_start: Callable[..., int]) -> int:
     """The state just after the opening bracket."""
     frame = machine.kept((ArrayFrame, style, entries), lambda: ArrayFrame(style, entries, value_start))
-    return machine.state((expand_first, style.gap, frame, ((0,),) * len(entries)))
+    progress = frame.start()
+    return machine.state((expand_first, style.gap, frame, progress)) if any(progress) else 0
+
+
+def is_open(frame: ArrayFrame, progress: Progress) -> bool:
+    """Whether an item has ended of which the text would have to be known."""
+    return frame.linked and any(isinstance(one, Items) and one.unknown > 0 for one in progress)
+
+
+def known(frame: ArrayFrame, progress: Progress, item: Key) -> Progress:
+    """`progress` with the item that was not known."""
+    return tuple([
+        plan.known(one, item) if isinstance(plan, LinkedItems) and one is not None and one.unknown else one
+        for plan, one in zip(frame.plans, progress, strict=True)
+    ])  # fmt: skip
+
+
+def forgotten(frame: ArrayFrame, progress: Progress) -> Progress:
+    """`progress` as if the items that are not known could not come again."""
+    return tuple([
+        plan.forgotten(one) if isinstance(plan, LinkedItems) and one is not None else one
+        for plan, one in zip(frame.plans, progress, strict=True)
+    ])  # fmt: skip
+
+
+def noted(frame: ArrayFrame, progress: Progress, item: Key) -> Progress:
+    """`progress` if `item` had come before."""
+    return tuple([
+        one._replace(seen=one.seen | {item}) if isinstance(plan, LinkedItems) and one is not None and plan.records(one) else one
+        for plan, one in zip(frame.plans, progress, strict=True)
+    ])  # fmt: skip
+
+
+def indifferent(frame: ArrayFrame, progress: Progress, ended: int) -> bool:
+    """Whether there is a way to the end whatever the one item is that is not known; `ended` items ended after it."""
+    return all(
+        isinstance(plan, LinkedItems) and one.unknown == ended + 1 and plan.indifferent(one, ended)
+        for plan, one in zip(frame.plans, progress, strict=True)
+        if one is not None
+    )
+
+
+def _next(machine: Machine, frame: ArrayFrame, gap: Any, progress: Progress) -> int:
+    state = machine.state((expand_next, gap, frame, progress))
+    if is_open(frame, progress):
+        machine.open(state, OPEN_HERE)
+    return state
+
+
+def _comma(machine: Machine, frame: ArrayFrame, gap: Any, progress: Progress) -> int:
+    state = machine.state((expand_item, gap, frame, progress))
+    if is_open(frame, progress):
+        machine.open(state, OPEN_AHEAD)
+    return state
 
 
 def expand_first(machine: Machine, gap: Any, frame: ArrayFrame, progress: Progress) -> Transitions:
@@ -87,20 +137,22 @@ def expand_first(machine: Machine, gap: Any, frame: ArrayFrame, progress: Progre
 def expand_next(machine: Machine, gap: Any, frame: ArrayFrame, progress: Progress) -> Transitions:
     """After an item: a comma or the end."""
     made = Transitions()
-    add_gap(machine, made, gap, expand_next, frame, progress)
+    for low, high, to in derivatives(gap):
+        made.on(low, high, goto(_next(machine, frame, to, progress)))
     if gap.nullable:
         holds = frame.complete(progress)
         if holds:
             made.on(CLOSE, CLOSE, pop_after(holds))
         if frame.extended(progress)[0]:
-            made.on(COMMA, COMMA, goto(machine.state((expand_item, frame.style.gap, frame, progress))))
+            made.on(COMMA, COMMA, goto(_comma(machine, frame, frame.style.gap, progress)))
     return made
 
 
 def expand_item(machine: Machine, gap: Any, frame: ArrayFrame, progress: Progress) -> Transitions:
     """After a comma: an item."""
     made = Transitions()
-    add_gap(machine, made, gap, expand_item, frame, progress)
+    for low, high, to in derivatives(gap):
+        made.on(low, high, goto(_comma(machine, frame, to, progress)))
     if gap.nullable:
         _add_item(machine, made, frame, progress)
     return made
@@ -112,13 +164,12 @@ def _add_item(machine: Machine, made: Transitions, frame: ArrayFrame, progress: 
         return
     start = frame.value_start(machine, frame.style, values)
     if len(values) == 1:
-        then = machine.state((expand_next, frame.style.gap, frame, after))
-        made.otherwise(push(start, then))
+        made.otherwise(push(start, _next(machine, frame, frame.style.gap, survivors(after, indices, 1))))
     else:
         made.otherwise(push(start, machine.state((resolve_item, frame, after, indices)), waits=True))
 
 
-def resolve_item(machine: Machine, outcome: int, frame: ArrayFrame, after: Progress, indices: tuple[int, ...]) -> int:
+def resolve_item(machine: Machine, outcome: int, frame: ArrayFrame, after: Progress, indices: Indices) -> int:
     """An item has ended and satisfies the values in `outcome`."""
     left = survivors(after, indices, outcome)
-    return machine.state((expand_next, frame.style.gap, frame, left)) if any(left) else 0
+    return _next(machine, frame, frame.style.gap, left) if any(left) else 0

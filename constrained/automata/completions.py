@@ -8,11 +8,17 @@ from typing import Any
 
 from constrained.automata.lower_bounds import FAR, LowerBounds
 from constrained.automata.machine import Machine, expand_literal
+from constrained.automata.settling import records, settled
 from constrained.kernels import tables as t
 from grammars.errors import LimitExceeded
 
 Stack = tuple[Any, ...] | None
-"""Frames below as nested pairs: (return state, or -1 - wait state; the rest); None is the bottom."""
+"""Frames below as nested pairs: (return state, or -1 - wait state; the rest); None is the bottom.
+
+Where texts have to be looked at, in this frame or below, a third item is what the frame has read: bytes, `UNKNOWN`, or None
+if it does not matter.
+"""
+UNKNOWN = False
 
 _MOST_STEPS = 200_000
 _PREFERRED = [*b'0a"}]', *range(0x30, 0x3A), *range(0x61, 0x7B), *range(0x20, 0x7F), *range(256)]
@@ -79,7 +85,7 @@ class Completions:
         key = machine.key(state)
         if key[0] is expand_literal:
             _, data, then, offset = key
-            yield data[offset:], (then, stack)
+            yield data[offset:], (then, appended(stack, data[offset:]))
             return
         edges = self._edges.get(state)
         if edges is None:
@@ -95,19 +101,43 @@ class Completions:
         for action, label in edges:
             kind = action >> t.KIND_SHIFT
             if kind == t.GOTO:
-                yield label, (action & t.OPERAND_MASK, stack)
+                if machine.states[action & t.OPERAND_MASK, t.S_SLACK] != t.OPEN_AHEAD:
+                    yield label, (action & t.OPERAND_MASK, appended(stack, label))
             elif kind in (t.PUSH, t.PUSH_AFTER):
                 then = (action >> t.RETURN_SHIFT) & t.OPERAND_MASK
                 waits = (action >> t.WAITS_BIT) & 1
-                yield (label if kind == t.PUSH_AFTER else b""), (action & t.OPERAND_MASK, (-1 - then if waits else then, stack))
+                read = label if kind == t.PUSH_AFTER else b""
+                below = pushed(machine, -1 - then if waits else then, appended(stack, read), read)
+                yield read, (action & t.OPERAND_MASK, below)
             elif kind in (t.POP_AFTER, t.POP_BEFORE) and stack is not None:
                 outcome = action & t.OPERAND_MASK
-                then, rest = stack
-                if then < 0:
-                    then = machine.resolve(-1 - then, outcome)
-                    if then == 0:
-                        continue
-                yield (label if kind == t.POP_AFTER else b""), (then, rest)
+                then, rest = stack[:2]
+                read = label if kind == t.POP_AFTER else b""
+                after = then if then >= 0 else machine.resolve(-1 - then, outcome)
+                if machine.is_open(after) and stack[2] is not UNKNOWN:
+                    after = settled(machine, after, then, stack[2] + read)
+                if after:
+                    yield read, (after, appended(rest, read))
+
+
+def pushed(machine: Machine, then: int, stack: Stack, text: bytes | bool) -> Stack:
+    """The stack with one more frame, which has read `text`."""
+    if records(machine, then):
+        return (then, stack, text)
+    return (then, stack) if stack is None or len(stack) == 2 else (then, stack, None)
+
+
+def appended(stack: Stack, data: bytes) -> Stack:
+    """The stack after `data` was read."""
+    if stack is None or len(stack) == 2 or not data:
+        return stack
+    frames = []
+    while stack is not None and len(stack) == 3:
+        frames.append(stack)
+        stack = stack[1]
+    for then, _, text in reversed(frames):
+        stack = (then, stack, text + data if isinstance(text, bytes) else text)
+    return stack
 
 
 def _lengths(bounds: LowerBounds, stack: Stack) -> dict[Stack, int]:

@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from constrained.automata import arrays, code_points, keys, objects, scalars, strings, text, values
-from constrained.automata.children import Progress
+from constrained.automata.children import Progress, at_best
+from constrained.automata.constants import Among, But, text_size
+from constrained.automata.item_plans import LinkedItems
 from constrained.automata.machine import Machine, expand_literal
-from constrained.automata.property_plans import Plan
+from constrained.automata.linked_members import Plan
 from grammars.json_schema.shapes import Alternatives, Value
 from grammars.json_schema.shortest import shortest_size
-from grammars.regular import Rx, shortest_length
+from grammars.regular import NONE, Rx, shortest_length
 
 FAR = 1 << 40
 """Stands for: cannot end."""
@@ -41,13 +43,28 @@ class LowerBounds:
         """Bytes of a shortest document for `value`."""
         found = self._sizes.get(value)
         if found is None:
-            size = shortest_size(value)
-            found = self._sizes[value] = FAR if size is None else size
+            found = self._sizes[value] = _least_size(value)
         return found
 
     def least(self, wanted: Iterable[Value]) -> int:
         """Bytes of a shortest document for one of `wanted`."""
         return min((self.value(value) for value in wanted), default=FAR)
+
+
+def _least_size(value: Value) -> int:
+    if isinstance(value, Among):
+        return min(map(text_size, value.keys), default=FAR)
+    size = shortest_size(value.value if isinstance(value, But) else value)
+    if size is None:
+        return FAR
+    if not isinstance(value, But):
+        return size
+    here = value.alternatives()
+    sizes = [4] if here.literals else []
+    sizes += [2] if here.arrays or here.objects else []
+    sizes += [length for rx, quotes in ((here.number, 0), (here.string, 2))
+              if rx is not NONE and (length := (shortest_length(rx) or 0) + quotes)]  # fmt: skip
+    return max(size, min(sizes, default=FAR))
 
 
 def _words(languages: Iterable[Rx]) -> int:
@@ -115,7 +132,7 @@ def _one_beside(bounds: LowerBounds, rest: bytes, _outcome: int, inside: int, of
     return min(len(rest) - offset, bounds.of(inside))
 
 
-def _object_rest(bounds: LowerBounds, plan: Plan, progress: tuple[int, ...]) -> int:
+def _object_rest(bounds: LowerBounds, plan: Plan, progress: Any) -> int:
     """Bytes of the required members that are missing, each with a comma, and of the closing brace."""
     total = 1
     for one in plan.missing(progress):
@@ -125,7 +142,9 @@ def _object_rest(bounds: LowerBounds, plan: Plan, progress: tuple[int, ...]) -> 
 
 def _objects(bounds: LowerBounds, frame: objects.ObjectFrame, progress: Progress) -> int:
     rest = [
-        _object_rest(bounds, plan, one) for plan, one in zip(frame.plans, progress, strict=True) if one is not None
+        _object_rest(bounds, plan, one)
+        for plan, one in zip(frame.plans, at_best(progress), strict=True)
+        if one is not None
     ]
     return min(rest, default=FAR)
 
@@ -169,13 +188,14 @@ def _after_value(bounds: LowerBounds, frame: objects.ObjectFrame, after: Progres
 def _arrays(bounds: LowerBounds, frame: arrays.ArrayFrame, progress: Progress) -> int:
     """Bytes of the items that are missing, each with a comma, and of the closing bracket."""
     rest = []
-    for (shape, _), seen in zip(frame.entries, progress, strict=True):
+    for plan, seen in zip(frame.plans, at_best(progress), strict=True):
         if seen is None:
             continue
-        total = 1
-        inside = range(seen[0], min(shape.min_items, len(shape.prefix)))
+        shape, total = plan.shape, 1
+        least = seen[0] + plan.missing(seen) if isinstance(plan, LinkedItems) else shape.min_items
+        inside = range(seen[0], min(least, len(shape.prefix)))
         total += sum(1 + bounds.value(shape.prefix[index]) for index in inside)
-        beyond = shape.min_items - max(seen[0], len(shape.prefix))
+        beyond = least - max(seen[0], len(shape.prefix))
         if beyond > 0:
             total += beyond * (1 + bounds.value(shape.rest))
         rest.append(total)

@@ -167,6 +167,14 @@ class Machine:
             self.states[state, t.S_BASE] = base
             self.states[state, t.S_SLACK] = slack
 
+    def open(self, state: int, kind: int) -> None:
+        """Declare that `state`, which has no base, stands for several that a text will tell apart (`OPEN_HERE`, `OPEN_AHEAD`)."""
+        self.states[state, t.S_SLACK] = kind
+
+    def is_open(self, state: int) -> bool:
+        """Whether `state` stands for several that a text will tell apart."""
+        return bool(self.states[state, t.S_SLACK] < 0)
+
     def reserve_memo(self, more: int) -> None:
         """Make room for `more` entries at a load of at most one half."""
         size = self.memo.shape[0]

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from constrained.automata.children import Progress, distinct, survivors
+from constrained.automata.children import Indices, Progress, Wanted, distinct, survivors
 from constrained.automata.keys import BARRED, DECLARED, encoded_key, expand_words, key_start, name_number, name_of
+from constrained.automata.linked_members import LinkedMembers, Members, Plan, property_plan
 from constrained.automata.machine import Machine
-from constrained.automata.property_plans import OrderedPlan, Plan, UnorderedPlan
+from constrained.automata.pending import Pending
+from constrained.automata.property_plans import NO_NAMES, seen_names, unknown_names
 from constrained.automata.style import Style, add_gap
 from constrained.automata.transitions import Transitions
-from constrained.kernels.tables import goto, pop_after, push, push_after
-from grammars.errors import UnsupportedFeature
+from constrained.kernels.tables import OPEN_AHEAD, OPEN_HERE, goto, pop_after, push, push_after
+from grammars.json_schema.object_algebra import has
 from grammars.json_schema.shapes import ObjectShape, Value
-from grammars.regular import Rx
+from grammars.regular import ALL, NONE, Rx, derivatives, difference, literals
 
 Entries = tuple[tuple[ObjectShape, int], ...]
 QUOTE, COMMA, COLON, CLOSE = 0x22, 0x2C, 0x3A, 0x7D
@@ -34,21 +36,15 @@ class ObjectFrame:
     def __init__(self, style: Style, entries: Entries, value_start: Callable[..., int]) -> None:
         self.style = style
         self.value_start = value_start
-        for shape, _ in entries:
-            if shape.witnesses:
-                raise UnsupportedFeature(
-                    "an object in which some undeclared property must fail a schema is not supported",
-                    shape.witnesses[0].value.pointer,
-                )
-        self.plans: tuple[Plan, ...] = tuple(
-            (UnorderedPlan if style.any_order else OrderedPlan)(shape) for shape, _ in entries
-        )
+        self.plans: tuple[Plan, ...] = tuple([property_plan(shape, style.any_order) for shape, _ in entries])
         self.owners = tuple(owner for _, owner in entries)
         self.names = tuple(dict.fromkeys(name for plan in self.plans for name in plan.numbers))
 
     def start(self) -> Progress:
         """Progress at the opening brace."""
-        return tuple(plan.start() for plan in self.plans)
+        return tuple([
+            None if isinstance(plan, LinkedMembers) and not plan.live(plan.start()) else plan.start() for plan in self.plans
+        ])  # fmt: skip
 
     def complete(self, progress: Progress) -> int:
         """The owners of alternatives that may end here, as a bit set."""
@@ -77,46 +73,74 @@ class ObjectFrame:
                 found.setdefault(plan.properties[index].name)
             if plan.offers_undeclared(one):
                 for name in self.names:
-                    if name not in plan.numbers and name not in found and plan.group_of(name) is not None:
+                    if name not in plan.numbers and name not in found and plan.named(one, name) is not None:
                         found[name] = None
         return list(found)
 
-    def with_name(self, progress: Progress, name: str) -> tuple[tuple[Value | None, ...], Progress]:
-        """What the value of the declared `name` must be for each alternative, and the progress after it."""
-        wanted: list[Value | None] = []
-        after: list[tuple[int, ...] | None] = []
+    def with_name(self, progress: Progress, name: str) -> tuple[tuple[Wanted, ...], Progress]:
+        """What the value of `name` must be for each alternative, and the progress after it."""
+        wanted: list[Wanted] = []
+        after: list[Any] = []
         for plan, one in zip(self.plans, progress, strict=True):
             value, then = None, None
             if one is not None:
                 index = plan.numbers.get(name)
                 if index is not None:
                     if index in plan.offered(one):
-                        value, then = plan.properties[index].value, plan.with_declared(one, index)
+                        value, then = plan.declared(one, index)
                 elif plan.offers_undeclared(one):
-                    group = plan.group_of(name)
-                    if group is not None:
-                        value, then = group.value, plan.with_undeclared(one)
+                    value, then = plan.named(one, name) or (None, None)
             wanted.append(value)
             after.append(then)
         return tuple(wanted), tuple(after)
 
-    def groups(self, progress: Progress) -> tuple[tuple[Rx, ...], tuple[dict[int, Value], ...]]:
-        """Languages of undeclared keys that may come next, and for each alternative the value under each of them."""
+    def groups(self, progress: Progress) -> tuple[tuple[Rx, ...], list[dict[int, tuple[Wanted, Any]]]]:
+        """Languages of undeclared keys that may come next, and for each alternative value and progress for each of them."""
         numbers: dict[Rx, int] = {}
-        values: list[dict[int, Value]] = []
+        members: list[dict[int, tuple[Wanted, Any]]] = []
         for plan, one in zip(self.plans, progress, strict=True):
-            here: dict[int, Value] = {}
+            here: dict[int, tuple[Wanted, Any]] = {}
             if one is not None and plan.offers_undeclared(one):
-                for group in plan.groups:
-                    here[numbers.setdefault(group.names, len(numbers))] = group.value
-            values.append(here)
-        return tuple(numbers), tuple(values)
+                for names, value, after in plan.undeclared(one):
+                    here[numbers.setdefault(names, len(numbers))] = (value, after)
+            members.append(here)
+        return tuple(numbers), members
+
+    def seen(self, progress: Progress) -> frozenset[str]:
+        """The undeclared keys that have come."""
+        return NO_NAMES.union(*[seen_names(_keys(one)) for one in progress if one is not None])
+
+
+def _keys(progress: Any) -> tuple[Any, ...]:
+    """Progress by keys alone."""
+    if isinstance(progress, Pending):
+        progress = progress.best
+    return progress.base if isinstance(progress, Members) else progress
+
+
+def is_open(progress: Progress) -> bool:
+    """Whether an undeclared key has come of which the text would have to be known."""
+    return any(one is not None and unknown_names(_keys(one)) > 0 for one in progress)
+
+
+def forgotten(progress: Progress) -> Progress:
+    """`progress`, where nothing is pending, as if the keys that are not known could not come again."""
+    after: list[Any] = []
+    for one in progress:
+        if one is None or not unknown_names(_keys(one)):
+            after.append(one)
+        elif isinstance(one, Members):
+            after.append(one._replace(base=(*one.base[:3], 0)))
+        else:
+            after.append((*one[:3], 0))
+    return tuple(after)
 
 
 def object_start(machine: Machine, style: Style, entries: Entries, value_start: Callable[..., int]) -> int:
     """The state just after the opening brace."""
     frame = machine.kept((ObjectFrame, style, entries), lambda: ObjectFrame(style, entries, value_start))
-    return machine.state((expand_first, style.gap, frame, frame.start()))
+    progress = frame.start()
+    return machine.state((expand_first, style.gap, frame, progress)) if any(progress) else 0
 
 
 def expand_first(machine: Machine, gap: Any, frame: ObjectFrame, progress: Progress) -> Transitions:
@@ -143,14 +167,22 @@ def expand_next(machine: Machine, gap: Any, frame: ObjectFrame, progress: Progre
             made.on(CLOSE, CLOSE, pop_after(holds))
         left = frame.continuing(progress)
         if any(left):
-            made.on(COMMA, COMMA, goto(machine.state((expand_comma, frame.style.gap, frame, left))))
+            made.on(COMMA, COMMA, goto(_comma(machine, frame, frame.style.gap, left)))
     return made
+
+
+def _comma(machine: Machine, frame: ObjectFrame, gap: Any, progress: Progress) -> int:
+    state = machine.state((expand_comma, gap, frame, progress))
+    if is_open(progress):
+        machine.open(state, OPEN_AHEAD)
+    return state
 
 
 def expand_comma(machine: Machine, gap: Any, frame: ObjectFrame, progress: Progress) -> Transitions:
     """After a comma: a key."""
     made = Transitions()
-    add_gap(machine, made, gap, expand_comma, frame, progress)
+    for low, high, to in derivatives(gap):
+        made.on(low, high, goto(_comma(machine, frame, to, progress)))
     if gap.nullable:
         made.on(QUOTE, QUOTE, _key(machine, frame, progress))
     return made
@@ -159,15 +191,24 @@ def expand_comma(machine: Machine, gap: Any, frame: ObjectFrame, progress: Progr
 def _key(machine: Machine, frame: ObjectFrame, progress: Progress) -> int:
     """The action on the opening quote of a key: names of a trie, or a frame of its own where undeclared keys may come."""
     languages, _ = frame.groups(progress)
-    if not languages:
+    seen = frame.seen(progress)
+    offered = frame.offered_names(progress)
+    if ALL in languages:  # whatever begins like a name that may not come can still become another one
+        barred = [name for name in (*frame.names, *seen) if name not in offered]
+    else:
+        barred = []
+        languages = tuple([_without(rx, (*frame.names, *seen)) for rx in languages])
+    if all(rx is NONE for rx in languages):
         return goto(machine.state((expand_name, frame, progress)))
-    offered = set(frame.offered_names(progress))
-    words = sorted(
-        (encoded_key(name), DECLARED + name_number(machine, name) if name in offered else BARRED)
-        for name in frame.names
-    )
-    start = key_start(machine, tuple(words), languages)
+    words = [(encoded_key(name), DECLARED + name_number(machine, name)) for name in offered]
+    words += [(encoded_key(name), BARRED) for name in barred]
+    start = key_start(machine, tuple(sorted(words)), languages)
     return push_after(start, machine.state((resolve_key, frame, progress)), waits=True)
+
+
+def _without(names: Rx, barred: tuple[str, ...]) -> Rx:
+    held = [name for name in barred if has(names, name)]
+    return difference(names, literals(held)) if held else names
 
 
 def expand_name(machine: Machine, frame: ObjectFrame, progress: Progress) -> Transitions | int:
@@ -181,26 +222,31 @@ def resolve_key(machine: Machine, outcome: int, frame: ObjectFrame, progress: Pr
     """A key has ended: a declared name, or one in the languages of the bit set `outcome`."""
     if outcome >= DECLARED:
         return _colon(machine, frame, *frame.with_name(progress, name_of(machine, outcome - DECLARED)))
-    _, values = frame.groups(progress)
-    wanted: list[Value | None] = []
-    after: list[tuple[int, ...] | None] = []
-    for plan, one, here in zip(frame.plans, progress, values, strict=True):
-        value = next((value for index, value in here.items() if outcome >> index & 1), None)
-        wanted.append(value)
-        after.append(None if value is None or one is None else plan.with_undeclared(one))
-    return _colon(machine, frame, tuple(wanted), tuple(after))
+    _, members = frame.groups(progress)
+    found = [
+        next((member for index, member in here.items() if outcome >> index & 1), (None, None)) for here in members
+    ]
+    return _colon(machine, frame, tuple([value for value, _ in found]), tuple([after for _, after in found]))
 
 
-def _colon(machine: Machine, frame: ObjectFrame, wanted: tuple[Value | None, ...], after: Progress) -> int:
+def known_key(machine: Machine, frame: ObjectFrame, progress: Progress, name: str) -> int:
+    """The state after the key `name`; 0 if it may not come."""
+    return _colon(machine, frame, *frame.with_name(progress, name))
+
+
+def _colon(machine: Machine, frame: ObjectFrame, wanted: tuple[Wanted, ...], after: Progress) -> int:
     """The state after a key."""
     if not any(after):
         return 0
     values, indices = distinct(wanted)
-    return machine.state((expand_colon, frame.style.gap, frame, values, indices, after))
+    state = machine.state((expand_colon, frame.style.gap, frame, values, indices, after))
+    if is_open(after):
+        machine.open(state, OPEN_HERE)
+    return state
 
 
 def expand_colon(
-    machine: Machine, gap: Any, frame: ObjectFrame, values: tuple[Value, ...], indices: tuple[int, ...], after: Progress
+    machine: Machine, gap: Any, frame: ObjectFrame, values: tuple[Value, ...], indices: Indices, after: Progress
 ) -> Transitions:
     """After a key: a colon."""
     made = Transitions()
@@ -213,7 +259,7 @@ def expand_colon(
 
 
 def expand_member(
-    machine: Machine, gap: Any, frame: ObjectFrame, values: tuple[Value, ...], indices: tuple[int, ...], after: Progress
+    machine: Machine, gap: Any, frame: ObjectFrame, values: tuple[Value, ...], indices: Indices, after: Progress
 ) -> Transitions:
     """After a colon: the value."""
     made = Transitions()
@@ -221,13 +267,14 @@ def expand_member(
     if gap.nullable:
         start = frame.value_start(machine, frame.style, values)
         if len(values) == 1:
-            made.otherwise(push(start, machine.state((expand_next, frame.style.gap, frame, after))))
+            left = survivors(after, indices, 1)
+            made.otherwise(push(start, machine.state((expand_next, frame.style.gap, frame, left))))
         else:
             made.otherwise(push(start, machine.state((resolve_value, frame, after, indices)), waits=True))
     return made
 
 
-def resolve_value(machine: Machine, outcome: int, frame: ObjectFrame, after: Progress, indices: tuple[int, ...]) -> int:
+def resolve_value(machine: Machine, outcome: int, frame: ObjectFrame, after: Progress, indices: Indices) -> int:
     """A value has ended and satisfies the schemas in `outcome`."""
     left = survivors(after, indices, outcome)
     return machine.state((expand_next, frame.style.gap, frame, left)) if any(left) else 0

@@ -1,16 +1,31 @@
 """Which properties may come next in one object shape, in schema order or in any order.
 
-A plan turns a shape into small integers: progress is a tuple (what has come, how many properties), and a plan says for
-a progress which declared properties and whether undeclared ones may follow, such that the object can still be finished.
+A plan turns a shape into small values: progress is a tuple (what has come, how many properties), followed, once there was
+an undeclared key, by (the undeclared keys, how many more there were whose text is not known: walks do not look at texts).
+A plan says for a progress which declared properties and which undeclared ones may follow, such that the object can still
+be finished.
 """
 
 from __future__ import annotations
 
-from grammars.json_schema.shapes import KeyGroup, ObjectShape, Property
-from grammars.regular import matches, words
+from typing import Any
 
-Progress = tuple[int, ...]
+from grammars.json_schema.shapes import KeyGroup, ObjectShape, Property, Value
+from grammars.regular import Rx, longest_length, matches, words
+
+Progress = tuple[Any, ...]
+NO_NAMES: frozenset[str] = frozenset()
 _MOST_COUNTED_KEYS = 256
+
+
+def seen_names(progress: Progress) -> frozenset[str]:
+    """The undeclared keys that have come, as far as they are known."""
+    return progress[2] if len(progress) > 2 else NO_NAMES
+
+
+def unknown_names(progress: Progress) -> int:
+    """How many undeclared keys have come whose text is not known."""
+    return progress[3] if len(progress) > 2 else 0
 
 
 class PropertyPlan:
@@ -21,13 +36,16 @@ class PropertyPlan:
         numbers: index of each declared name.
     """
 
-    def __init__(self, shape: ObjectShape) -> None:
+    def __init__(self, shape: ObjectShape, count_to: int = 0) -> None:
+        """`count_to`: properties are counted at least as far as this."""
         self.shape = shape
+        self._count_to = max(count_to, shape.min_properties)
         self.properties = shape.properties
         self.numbers = {one.name: index for index, one in enumerate(shape.properties)}
         self._alive: dict[int, bool] = {}
         self._groups: tuple[KeyGroup, ...] | None = None
-        self._bounded = shape.min_properties > 0 or shape.max_properties is not None
+        self._bounded = self._count_to > 0 or shape.max_properties is not None
+        self._few_names: bool | None = None
 
     def alive(self, index: int) -> bool:
         """Whether the declared property can have a value at all."""
@@ -62,6 +80,10 @@ class PropertyPlan:
         """The required properties that have not come yet."""
         raise NotImplementedError
 
+    def available(self, progress: Progress) -> list[Property]:
+        """The declared properties that may still come, now or later."""
+        raise NotImplementedError
+
     def declared_left(self, progress: Progress) -> int:
         """How many declared properties may still come."""
         raise NotImplementedError
@@ -71,7 +93,7 @@ class PropertyPlan:
         if not self._bounded:
             return 0
         count = progress[1] + 1
-        return count if self.shape.max_properties is not None else min(count, self.shape.min_properties)
+        return count if self.shape.max_properties is not None else min(count, self._count_to)
 
     def feasible(self, progress: Progress) -> bool:
         """Whether the bounds on the number of properties can still be met."""
@@ -84,15 +106,48 @@ class PropertyPlan:
         if missing <= 0:
             return True
         missing -= self.declared_left(progress)
-        return missing <= 0 or self._undeclared_at_least(missing)
+        return missing <= 0 or self._spare_names(progress, missing)
 
     def complete(self, progress: Progress) -> bool:
         """Whether the object may end here."""
         return self.required_left(progress) == 0 and progress[1] >= self.shape.min_properties
 
-    def _undeclared_at_least(self, number: int) -> bool:
+    def declared(self, progress: Progress, index: int) -> tuple[Value, Progress]:
+        """What the declared property `index` must be, and the progress after it."""
+        return self.properties[index].value, self.with_declared(progress, index)
+
+    def named(self, progress: Progress, name: str) -> tuple[Value, Progress] | None:
+        """The same for an undeclared `name`, or None if it may not come."""
+        group = None if name in seen_names(progress) else self.group_of(name)
+        return None if group is None else (group.value, self.with_undeclared(progress, name))
+
+    def undeclared(self, progress: Progress) -> list[tuple[Rx, Value, Progress]]:
+        """The same for all undeclared keys: disjoint languages (that may hold declared or seen names)."""
+        after = self.with_undeclared(progress)
+        return [(group.names, group.value, after) for group in self.groups]
+
+    def with_declared(self, progress: Progress, index: int) -> Progress:
+        """Progress after the declared property `index`."""
+        raise NotImplementedError
+
+    def with_undeclared(self, progress: Progress, name: str | None = None) -> Progress:
+        """Progress after an undeclared property; None: whose name is not known."""
+        raise NotImplementedError
+
+    def _noted(self, progress: Progress, name: str | None) -> Progress:
+        """The last two items of progress, after one more undeclared key."""
+        seen, unknown = seen_names(progress), unknown_names(progress)
+        return (seen, unknown + 1) if name is None else (seen | {name}, unknown)
+
+    def _spare_names(self, progress: Progress, number: int) -> bool:
+        """Whether `number` undeclared keys are left that have not come."""
+        if self._few_names is None:
+            self._few_names = all(longest_length(group.names) is not None for group in self.groups)
+        if not self._few_names:
+            return True
+        number += len(seen_names(progress)) + unknown_names(progress)
         for group in self.groups:
-            names = words(group.names, _MOST_COUNTED_KEYS)
+            names = words(group.names, max(number, _MOST_COUNTED_KEYS) + len(self.numbers))
             if names is None:
                 return True
             number -= sum(name not in self.numbers for name in names)
@@ -102,11 +157,11 @@ class PropertyPlan:
 class OrderedPlan(PropertyPlan):
     """Declared properties in their order, required ones not skipped, undeclared ones after all declared ones.
 
-    Progress is (index of the next declared property, count).
+    Progress is (index of the next declared property, count, …).
     """
 
-    def __init__(self, shape: ObjectShape) -> None:
-        super().__init__(shape)
+    def __init__(self, shape: ObjectShape, count_to: int = 0) -> None:
+        super().__init__(shape, count_to)
         count = len(shape.properties)
         self._next_required = [count] * (count + 1)
         self._required_from = [0] * (count + 1)
@@ -120,6 +175,9 @@ class OrderedPlan(PropertyPlan):
 
     def missing(self, progress: Progress) -> list[Property]:
         return [one for one in self.properties[progress[0] :] if one.required]
+
+    def available(self, progress: Progress) -> list[Property]:
+        return [self.properties[index] for index in range(progress[0], len(self.properties)) if self.alive(index)]
 
     def declared_left(self, progress: Progress) -> int:
         return sum(self.alive(index) for index in range(progress[0], len(self.properties)))
@@ -135,26 +193,29 @@ class OrderedPlan(PropertyPlan):
     def offers_undeclared(self, progress: Progress) -> bool:
         """Whether an undeclared property may come next."""
         return (
-            self.required_left(progress) == 0 and bool(self.groups) and self.feasible(self.with_undeclared(progress))
+            self.required_left(progress) == 0
+            and bool(self.groups)
+            and self._spare_names(progress, 1)
+            and self.feasible(self.with_undeclared(progress))
         )
 
     def with_declared(self, progress: Progress, index: int) -> Progress:
         """Progress after the declared property `index`."""
-        return (index + 1, self.counted(progress))
+        return (index + 1, self.counted(progress), *progress[2:])
 
-    def with_undeclared(self, progress: Progress) -> Progress:
-        """Progress after an undeclared property."""
-        return (len(self.properties), self.counted(progress))
+    def with_undeclared(self, progress: Progress, name: str | None = None) -> Progress:
+        """Progress after an undeclared property; None: whose name is not known."""
+        return (len(self.properties), self.counted(progress), *self._noted(progress, name))
 
 
 class UnorderedPlan(PropertyPlan):
     """Every declared property once, in any order, undeclared ones in between.
 
-    Progress is (bit set of the declared properties that have come, count).
+    Progress is (bit set of the declared properties that have come, count, …).
     """
 
-    def __init__(self, shape: ObjectShape) -> None:
-        super().__init__(shape)
+    def __init__(self, shape: ObjectShape, count_to: int = 0) -> None:
+        super().__init__(shape, count_to)
         self._required = sum(1 << index for index, one in enumerate(shape.properties) if one.required)
 
     def required_left(self, progress: Progress) -> int:
@@ -162,6 +223,11 @@ class UnorderedPlan(PropertyPlan):
 
     def missing(self, progress: Progress) -> list[Property]:
         return [one for index, one in enumerate(self.properties) if one.required and not progress[0] >> index & 1]
+
+    def available(self, progress: Progress) -> list[Property]:
+        return [
+            one for index, one in enumerate(self.properties) if not progress[0] >> index & 1 and self.alive(index)
+        ]
 
     def declared_left(self, progress: Progress) -> int:
         return sum(self.alive(index) for index in range(len(self.properties)) if not progress[0] >> index & 1)
@@ -177,15 +243,17 @@ class UnorderedPlan(PropertyPlan):
 
     def offers_undeclared(self, progress: Progress) -> bool:
         """Whether an undeclared property may come next."""
-        return bool(self.groups) and self.feasible(self.with_undeclared(progress))
+        return (
+            bool(self.groups) and self._spare_names(progress, 1) and self.feasible(self.with_undeclared(progress))
+        )
 
     def with_declared(self, progress: Progress, index: int) -> Progress:
         """Progress after the declared property `index`."""
-        return (progress[0] | 1 << index, self.counted(progress))
+        return (progress[0] | 1 << index, self.counted(progress), *progress[2:])
 
-    def with_undeclared(self, progress: Progress) -> Progress:
-        """Progress after an undeclared property."""
-        return (progress[0], self.counted(progress))
+    def with_undeclared(self, progress: Progress, name: str | None = None) -> Progress:
+        """Progress after an undeclared property; None: whose name is not known."""
+        return (progress[0], self.counted(progress), *self._noted(progress, name))
 
 
-Plan = OrderedPlan | UnorderedPlan
+

@@ -46,10 +46,14 @@ def expand_alternatives(machine: Machine, style: Style, each: tuple[Alternatives
             made.on(ord(name[0]), ord(name[0]), goto(literal_name(machine, name[1:].encode(), holds)))
     array_entries = tuple((shape, owner) for owner, one in enumerate(each) for shape in one.arrays)
     if array_entries:
-        made.on(OPEN_BRACKET, OPEN_BRACKET, goto(arrays.array_start(machine, style, array_entries, value_start)))
+        start = arrays.array_start(machine, style, array_entries, value_start)
+        if start:
+            made.on(OPEN_BRACKET, OPEN_BRACKET, goto(start))
     object_entries = tuple((shape, owner) for owner, one in enumerate(each) for shape in one.objects)
     if object_entries:
-        made.on(OPEN_BRACE, OPEN_BRACE, goto(objects.object_start(machine, style, object_entries, value_start)))
+        start = objects.object_start(machine, style, object_entries, value_start)
+        if start:
+            made.on(OPEN_BRACE, OPEN_BRACE, goto(start))
     return made
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from constrained.automata import arrays, objects
+from constrained.automata.children import outcomes_of
 from constrained.automata.keys import DECLARED, name_number
 from constrained.automata.machine import Machine
 
@@ -11,7 +12,7 @@ def outcomes(machine: Machine, state: int) -> list[int] | None:
     """The least outcomes that the wait state `state` may meet (others hold more alternatives); None for other states."""
     key = machine.key(state)
     if key[0] is objects.resolve_value or key[0] is arrays.resolve_item:
-        return [1 << index for index in sorted(set(key[-1])) if index >= 0]
+        return outcomes_of(key[2], key[3])
     if key[0] is objects.resolve_key:
         frame, progress = key[1], key[2]
         languages, _ = frame.groups(progress)

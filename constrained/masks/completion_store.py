@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from constrained.automata.completions import Completions, Stack
+from constrained.automata.settling import doubted, forgetful
 from constrained.automata.waits import outcomes
 from constrained.kernels.survey import FAR
 from constrained.masks.row_store import RowStore
@@ -75,6 +76,20 @@ class CompletionStore:
         """The number of tokens for `data` if each byte is one; far too many where a byte is none."""
         return FAR if data.translate(None, self._spellable) else len(data)
 
+    def _leaving(self, state: int) -> int:
+        """Single-byte tokens from `state` to the end of its frame, whatever text an open state stands for."""
+        if not self._machine.is_open(state):
+            return self._spelled(self._search.leaving(state))
+        free = forgetful(self._machine, state)
+        try:
+            if free is None:  # another key that has to come after one that is not known is not looked for
+                return self._spelled(self._search.leaving(state))
+            best = self._search.leaving(free)
+            others = [self._search.leaving(one) for one in doubted(self._machine, free, best)]
+        except LimitExceeded:
+            return FAR
+        return max(self._spelled(data) for data in (best, *others))
+
     def cost(self, state: int) -> int:
         """Single-byte tokens from `state` to the end of its frame; for a wait state, whatever the frame above is left with."""
         found = int(self.costs[state])
@@ -82,7 +97,7 @@ class CompletionStore:
             with self._machine.lock:
                 left_with = outcomes(self._machine, state)
                 if left_with is None:
-                    found = self._spelled(self._search.leaving(state))
+                    found = self._leaving(state)
                 else:
                     after = [self._machine.resolve(state, outcome) for outcome in left_with]
                     found = max((self.cost(then) for then in after if then), default=FAR)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from collections import deque
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -10,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from constrained.automata.machine import Machine
+from constrained.automata.settling import indifferent
 from constrained.kernels import tables as t
 from constrained.kernels import walk as w
-from constrained.kernels.machine import look_up
-from constrained.kernels.rows import write_row
+from constrained.kernels.machine import M_HITS, look_up, run
+from constrained.kernels.rows import write_row, write_rows
 from constrained.limits import DEFAULT_LIMITS, Limits
 from constrained.vocabulary import Vocabulary
 from grammars.errors import LimitExceeded
@@ -27,6 +30,8 @@ _CHAINS = 1 << 29
 assert _CHAINS > t.OPERAND_MASK and _CHAINS << 33 <= t.POP_KEY
 _STEP_ENTRIES = 64
 """Memo entries that one composition may make at most, but for deep pops, which reserve their own."""
+_MOST_TALLIES = 1024
+"""What matchers that have gone had found is added up when there are this many numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +39,15 @@ class Counters:
     """What the store has done so far.
 
     Attributes:
-        misses: rows that had to be composed (every other one was found).
+        hits: rows that were there when a token was committed or a mask was asked for.
+        misses: rows that had to be composed.
         local_walks: walks of the whole trie from one state.
         walked_nodes: trie nodes visited by all walks.
         states, rows: how many exist.
         bytes: memory of tables, rows and memos.
     """
 
+    hits: int
     misses: int
     local_walks: int
     walked_nodes: int
@@ -55,6 +62,7 @@ class RowStore:
     Attributes:
         machine: the machine whose states rows are for.
         rows, pool, dense: the tables of `write_row`.
+        open_tokens: for some rows, tokens that are not in the row and are allowed where the text so far admits them.
     """
 
     def __init__(self, vocabulary: Vocabulary, limits: Limits = DEFAULT_LIMITS) -> None:
@@ -62,6 +70,7 @@ class RowStore:
         self.size = vocabulary.size
         offsets = vocabulary.table.offsets.tolist()
         self.token_bounds: list[int] = offsets
+        self._blob = vocabulary.table.blob
         self.end_tokens = frozenset(vocabulary.eos_token_ids)
         self.machine = Machine(max(1, vocabulary.longest_token), limits)
         trie = vocabulary.trie
@@ -90,7 +99,13 @@ class RowStore:
         self._registers: NDArray[np.int64] = np.zeros(32, dtype=np.int64)
         self._registers[w.W_CHAIN] = _CHAINS
         self._registers[w.W_LIMIT_DENSE] = max(16, words // 4)
+        self.open_tokens: dict[int, tuple[int, ...]] = {}
+        self._open_locals: dict[int, list[int]] = {}
         self._completions: CompletionStore | None = None
+        self._found_by: dict[int, NDArray[np.int64]] = {}
+        self._found_before = 0
+        self._tallies: deque[int] = deque()
+        self._tally_lock = threading.Lock()
         self._misses = 0
         self._local_walks = 0
 
@@ -98,6 +113,7 @@ class RowStore:
         """A snapshot of the counters."""
         registers = self._registers
         return Counters(
+            hits=self._hits(),
             misses=self._misses,
             local_walks=self._local_walks,
             walked_nodes=int(registers[w.W_WALKED]),
@@ -106,15 +122,41 @@ class RowStore:
             bytes=self.bytes_used(),
         )
 
+    def enrol(self, matcher: int, registers: NDArray[np.int64]) -> None:
+        """Count in what a new matcher finds; it counts in its own registers, so that a hit costs no more for it."""
+        self._found_by[matcher] = registers
+        if len(self._tallies) > _MOST_TALLIES and self._tally_lock.acquire(blocking=False):
+            try:
+                self._add_tallies()
+            finally:
+                self._tally_lock.release()
+
+    def dismiss(self, matcher: int) -> None:
+        """A matcher goes; what it found stays counted.  Runs wherever the garbage collector does, so it takes no lock."""
+        registers = self._found_by.pop(matcher, None)
+        if registers is not None:
+            self._tallies.append(int(registers[M_HITS]))
+
+    def _hits(self) -> int:
+        with self._tally_lock:
+            self._add_tallies()
+            return self._found_before + sum(int(registers[M_HITS]) for registers in [*self._found_by.values()])
+
+    def _add_tallies(self) -> None:
+        while self._tallies:
+            self._found_before += self._tallies.popleft()
+
     def bytes_used(self) -> int:
         """Memory in use, in bytes."""
         registers = self._registers
+        table = self.__dict__.get("table")
         return (
             self.machine.bytes_used()
             + int(registers[w.W_POOL]) * 4
             + int(registers[w.W_EXITS]) * 12
             + int(registers[w.W_DENSE]) * self.dense.shape[1] * 4
             + int(registers[w.W_ROWS] + registers[w.W_LOCALS]) * 20
+            + (0 if table is None else table.nbytes)
         )
 
     @cached_property
@@ -142,6 +184,12 @@ class RowStore:
         if row.shape != self._row_shape:
             raise ValueError(f"a row of shape {row.shape} for {self.size} logits; uint32{list(self._row_shape)} is needed")
         write_row(self.rows, self.dense, self.pool, number, row)
+
+    def write_batch(self, numbers: NDArray[np.int64], batch: NDArray[np.uint32]) -> None:
+        """Write the rows `numbers` into `batch`, C-contiguous uint32[len(numbers), row_words]; -1 stands for the empty row."""
+        if batch.shape != (len(numbers), *self._row_shape):
+            raise ValueError(f"rows of shape {batch.shape}; uint32{[len(numbers), *self._row_shape]} are needed")
+        write_rows(self.rows, self.dense, self.pool, numbers, batch)
 
     def find(self, cells: NDArray[np.int32], state: int, cell: int, top: int) -> int:
         """Number of the row of a configuration; `cells` from `top` on are scratch.
@@ -172,9 +220,49 @@ class RowStore:
                 )  # fmt: skip
                 machine.memo_used += int(registers[w.W_MEMO]) - before
                 if status == t.OK:
-                    return int(registers[w.W_FOUND])
+                    number = int(registers[w.W_FOUND])
+                    tokens = self._open_locals.get(state, []) + self._taken_open()
+                    if tokens:
+                        self._sort_open(number, tokens, cells, state, cell, top)
+                    return number
                 self._supply(status)
                 machine.reserve_memo(_STEP_ENTRIES + int(cells[cell, t.C_DEPTH]))
+
+    def _taken_open(self) -> list[int]:
+        """The tokens that a walk has set apart."""
+        count = int(self._registers[w.W_OPEN])
+        self._registers[w.W_OPEN] = 0
+        return self.pool[len(self.pool) - count :].tolist() if count else []
+
+    def _sort_open(
+        self, number: int, tokens: list[int], cells: NDArray[np.int32], state: int, cell: int, top: int
+    ) -> None:
+        """Put the tokens that are allowed whatever the text so far is into the new row `number`, keep the others apart."""
+        kept = []
+        end = int(self._registers[w.W_POOL])
+        for token in tokens:
+            after, below = self._followed(token, cells, state, cell, top)
+            then = int(cells[below, t.C_RETURN]) if below >= top and cells[below, t.C_NEXT] < top else None
+            if indifferent(self.machine, after, then):
+                self.pool[end] = token
+                end += 1
+            else:
+                kept.append(token)
+        self.rows[number, t.R_MORE_END] = end
+        self._registers[w.W_POOL] = end
+        if kept:
+            self.open_tokens[number] = tuple(kept)
+
+    def _followed(
+        self, token: int, cells: NDArray[np.int32], state: int, cell: int, top: int
+    ) -> tuple[int, int]:
+        """State and cell after a token as a walk sees them."""
+        position = np.array([state, cell, top, 0, 0, 0, 0], dtype=np.int64)
+        data = self._blob[self.token_bounds[token] : self.token_bounds[token + 1]]
+        machine = self.machine
+        while run(machine.states, machine.maps, machine.actions, machine.memo, cells, data, position) == t.OPEN:
+            position[5] = 0
+        return int(position[0]), int(position[1])
 
     def _make_local(self, state: int) -> None:
         """Walk the trie from `state` alone, its bases first."""
@@ -209,6 +297,9 @@ class RowStore:
                 self.pool, self.dense, self.locals, self.exits, self._frames, registers,
             )  # fmt: skip
             if status == t.OK:
+                found = self._taken_open()
+                if found:
+                    self._open_locals[state] = found
                 return
             self._supply(status)
             if machine.state_count - made > self.limits.step_states:

@@ -31,6 +31,11 @@ class RowTable:
         """uint32[count, ceil(vocabulary size / 32)]."""
         return self._rows[: self.count]
 
+    @property
+    def nbytes(self) -> int:
+        """Memory in use, in bytes."""
+        return self.count * self._rows.shape[1] * 4
+
     def slot_of(self, number: int) -> int:
         """The place in the table of the store's row `number`."""
         slot = self._slots.get(number)
@@ -38,9 +43,10 @@ class RowTable:
             with self._lock:
                 slot = self._slots.get(number)
                 if slot is None:
-                    slot = self._slots[number] = self._grown()
+                    slot = self._grown()
                     self._store.write(number, self._rows[slot])
                     self.count = slot + 1
+                    self._slots[number] = slot  # last: others look here without the lock
         return slot
 
     def slot_for(self, row: NDArray[np.uint32]) -> int:
@@ -49,9 +55,10 @@ class RowTable:
         with self._lock:
             slot = self._slots.get(key)
             if slot is None:
-                slot = self._slots[key] = self._grown()
+                slot = self._grown()
                 self._rows[slot] = row
                 self.count = slot + 1
+                self._slots[key] = slot
             return slot
 
     def _grown(self) -> int:
