@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
+from importlib import import_module
 
-from grammars.json_schema.formats import addresses, hostnames, idn_hostnames, mail, names, patterns, times, uris
 from grammars.regular import Rx
 
-_BUILDERS: dict[str, Callable[[], Rx]] = {
-    "date": times.date_rx,
-    "date-time": times.date_time_rx,
-    "duration": times.duration_rx,
-    "email": mail.email_rx,
-    "hostname": hostnames.hostname_rx,
-    "idn-email": mail.idn_email_rx,
-    "idn-hostname": idn_hostnames.idn_hostname_rx,
-    "ipv4": addresses.ipv4_rx,
-    "ipv6": addresses.ipv6_rx,
-    "iri": uris.iri_rx,
-    "iri-reference": uris.iri_reference_rx,
-    "json-pointer": names.json_pointer_rx,
-    "regex": patterns.regex_rx,
-    "relative-json-pointer": names.relative_json_pointer_rx,
-    "time": times.time_rx,
-    "uri": uris.uri_rx,
-    "uri-reference": uris.uri_reference_rx,
-    "uri-template": uris.uri_template_rx,
-    "uuid": names.uuid_rx,
+# Grammars are imported when they are first asked for: most schemas use one or two.
+_BUILDERS: dict[str, tuple[str, str]] = {
+    "date": ("times", "date_rx"),
+    "date-time": ("times", "date_time_rx"),
+    "duration": ("times", "duration_rx"),
+    "email": ("mail", "email_rx"),
+    "hostname": ("hostnames", "hostname_rx"),
+    "idn-email": ("mail", "idn_email_rx"),
+    "idn-hostname": ("idn_hostnames", "idn_hostname_rx"),
+    "ipv4": ("addresses", "ipv4_rx"),
+    "ipv6": ("addresses", "ipv6_rx"),
+    "iri": ("uris", "iri_rx"),
+    "iri-reference": ("uris", "iri_reference_rx"),
+    "json-pointer": ("names", "json_pointer_rx"),
+    "regex": ("patterns", "regex_rx"),
+    "relative-json-pointer": ("names", "relative_json_pointer_rx"),
+    "time": ("times", "time_rx"),
+    "uri": ("uris", "uri_rx"),
+    "uri-reference": ("uris", "uri_reference_rx"),
+    "uri-template": ("uris", "uri_template_rx"),
+    "uuid": ("names", "uuid_rx"),
 }
 
 FORMATS = frozenset(_BUILDERS)
@@ -47,5 +47,9 @@ def format_rx(name: str, draft: str = "2020-12") -> Rx | None:
 
 @lru_cache(maxsize=64)
 def _language(name: str) -> Rx | None:
-    builder = _BUILDERS.get(name)
-    return None if builder is None else builder()
+    found = _BUILDERS.get(name)
+    if found is None:
+        return None
+    module, function = found
+    language: Rx = getattr(import_module(f"grammars.json_schema.formats.{module}"), function)()
+    return language
