@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterator
 from itertools import combinations
 from typing import Any, NamedTuple, cast
 
+from constrained.automata.children import Wanted
 from constrained.automata.constants import NO_KEYS, Key, Keys, admits, has_other
 from constrained.automata.excluded import ObjectBut
 from constrained.automata.pending import Conditions, Mark, Pending, node, pending
@@ -46,9 +47,10 @@ class LinkedMembers:
         self.properties = shape.properties
         self.numbers = self.by_keys.numbers
         self._witnesses = shape.witnesses
+        self._all_served = (1 << len(shape.witnesses)) - 1
         self._excluded = excluded
         self._pending: dict[tuple[Members, Hashable], Pending | None] = {}
-        self._undeclared: dict[Members, list[tuple[Rx, Pending, Pending]]] = {}
+        self._undeclared: dict[Members, list[tuple[Rx, Wanted, Any]]] = {}
         self._live: dict[Members, bool] = {}
         if len(shape.witnesses) > MAX_WITNESSES:
             raise LimitExceeded(
@@ -62,7 +64,7 @@ class LinkedMembers:
     def complete(self, progress: Members) -> bool:
         """Whether the object may end here."""
         return (
-            progress.served == (1 << len(self._witnesses)) - 1
+            progress.served == self._all_served
             and self.by_keys.complete(progress.base)
             and not any(len(cast("frozenset[Any]", one)) == progress.base[1] for one in progress.agree)
         )
@@ -73,30 +75,43 @@ class LinkedMembers:
 
     def offered(self, progress: Members) -> list[int]:
         """Indices of the declared properties that may come next."""
-        return [
-            index for index in self.by_keys.offered(progress.base) if self._declared(progress, index) is not None
-        ]
+        offered = self.by_keys.offered(progress.base)
+        if self._is_free(progress):
+            return offered
+        return [index for index in offered if self._declared(progress, index) is not None]
 
     def offers_undeclared(self, progress: Members) -> bool:
         """Whether an undeclared property may come next."""
         return self.by_keys.offers_undeclared(progress.base) and bool(self.undeclared(progress))
 
-    def declared(self, progress: Members, index: int) -> tuple[Pending, Pending]:
+    def _is_free(self, progress: Members) -> bool:
+        """Whether keys alone decide what follows."""
+        return not progress.agree and progress.served == self._all_served
+
+    def declared(self, progress: Members, index: int) -> tuple[Wanted, Any]:
         """What the declared property `index`, which is offered, must be, and the progress after it."""
+        if self._is_free(progress):
+            value, after = self.by_keys.declared(progress.base, index)
+            return value, progress._replace(base=after)
         found = self._declared(progress, index)
         assert found is not None
         return found, found
 
-    def named(self, progress: Members, name: str) -> tuple[Pending, Pending] | None:
+    def named(self, progress: Members, name: str) -> tuple[Wanted, Any] | None:
         """The same for an undeclared `name`, or None if it may not come."""
         found = self.by_keys.named(progress.base, name)
         if found is None:
             return None
+        if self._is_free(progress):
+            return found[0], progress._replace(base=found[1])
         made = self._member(progress, name, *found, self._open_witnesses(progress, name))
         return None if made is None else (made, made)
 
-    def undeclared(self, progress: Members) -> list[tuple[Rx, Pending, Pending]]:
+    def undeclared(self, progress: Members) -> list[tuple[Rx, Wanted, Any]]:
         """The same for all undeclared keys: disjoint languages (that may hold declared or seen names)."""
+        if self._is_free(progress):
+            found = self.by_keys.undeclared(progress.base)
+            return [(names, value, progress._replace(base=after)) for names, value, after in found]
         if progress not in self._undeclared:
             made = [
                 (names, self._member(progress, name if name is not None else names, value, after, served))

@@ -241,7 +241,8 @@ def _colon(machine: Machine, frame: ObjectFrame, wanted: tuple[Wanted, ...], aft
     values, indices = distinct(wanted)
     state = machine.state((expand_colon, frame.style.gap, frame, values, indices, after))
     if is_open(after):
-        machine.open(state, OPEN_HERE)
+        # which key it was can matter as early as in its value, where values have more to do than to be valid
+        machine.open(state, OPEN_AHEAD if any(isinstance(one, Pending) for one in after) else OPEN_HERE)
     return state
 
 

@@ -335,6 +335,8 @@ def compose(
                 frames[depth, F_CELL] = below
                 frames[depth, F_TOP] = first_top
                 frames[depth, F_OPEN] = exits[number, E_OUTCOME] // OPEN_BIT
+                if states[then, S_SLACK] == OPEN_AHEAD:
+                    frames[depth, F_OPEN] = 1
                 node = at_node + 1
                 last = trie[at_node, T_END]
             else:
