@@ -36,7 +36,8 @@ STRUCTURE = [
 ]
 WORDS = """
 true false null rue, ull, tru 12 -1 0.5 1e .0 00 999 E+ the ing he "a" "b": "name":" "kind":" "next":null "next":{
-"items":[ "leaf" "node" 2024- -01 :00 Z" @example .com" \\" \\n \\u00 \\u \\ud83d \\ude00 é ü 漢 😀 naïve 日本 a@b aaaaaaaa
+"items":[ "leaf" "node" 2024- -01 :00 Z" @example .com" \\" \\n \\u00 \\u \\ud83d \\ude00 é ü 漢 😀 naïve 日本
+a@b aaaaaaaa
 """
 
 
