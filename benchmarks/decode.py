@@ -118,7 +118,7 @@ def main() -> None:
         options.rounds,
     )
     prefill = take_turns(lambda: engine_prefill(ours, long), lambda: transformers_prefill(theirs, long), options.rounds)
-    print(f"`{shlex.join(['python', *sys.argv])}`, {datetime.now(UTC):%Y-%m-%d}, {processor()}, {platform.system()}, ")
+    print(f"`{shlex.join(['python', *sys.argv])}`, {datetime.now(UTC):%Y-%m-%d}, {processor()}, {platform.system()},")
     print(
         f"Python {platform.python_version()}, torch {torch.__version__}, transformers {transformers.__version__}, "
         f"{options.threads} threads, {options.dtype}, batch 1\n"

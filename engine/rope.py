@@ -81,29 +81,33 @@ class RotaryEmbedding:
         self.half = head_dim // 2
         self._frequencies, self._scale = frequencies(rope, head_dim, factors)
         self._device, self._dtype = device, dtype
-        self._positions = 0
-        self._cos = self._sin = torch.empty(0)
+        self._tables = self._make(512)
 
-    def _grow(self, positions: int) -> None:
-        self._positions = max(positions, 2 * self._positions, 512)
+    def _make(self, positions: int) -> tuple[Tensor, Tensor]:
         # Angles are taken in float32 whatever the model's dtype: bfloat16 cannot count past 256.
-        angles = torch.outer(torch.arange(self._positions, dtype=torch.float32), self._frequencies)
+        angles = torch.outer(torch.arange(positions, dtype=torch.float32), self._frequencies)
         cos, sin = angles.cos() * self._scale, angles.sin() * self._scale
-        self._cos = torch.cat((cos, cos), dim=-1).to(self._device, self._dtype)
-        self._sin = torch.cat((-sin, sin), dim=-1).to(self._device, self._dtype)
+        return (
+            torch.cat((cos, cos), dim=-1).to(self._device, self._dtype),
+            torch.cat((-sin, sin), dim=-1).to(self._device, self._dtype),
+        )
+
+    def _reaching(self, positions: int) -> tuple[Tensor, Tensor]:
+        """The tables, grown to `positions` rows at least; replaced as a whole, for other threads may be reading them."""
+        if positions > self._tables[0].shape[0]:
+            self._tables = self._make(max(positions, 2 * self._tables[0].shape[0]))
+        return self._tables
 
     def at(self, start: int, count: int) -> tuple[Tensor, Tensor]:
         """Cosines and sines of positions start … start + count - 1, each [count, 1, head_dim]."""
-        if start + count > self._positions:
-            self._grow(start + count)
+        cos, sin = self._reaching(start + count)
         stretch = slice(start, start + count)
-        return self._cos[stretch].unsqueeze(1), self._sin[stretch].unsqueeze(1)
+        return cos[stretch].unsqueeze(1), sin[stretch].unsqueeze(1)
 
     def gather(self, positions: Tensor, most: int) -> tuple[Tensor, Tensor]:
         """Cosines and sines of `positions` [batch, count], none above `most`: each [batch, count, 1, head_dim]."""
-        if most >= self._positions:
-            self._grow(most + 1)
-        return self._cos[positions].unsqueeze(2), self._sin[positions].unsqueeze(2)
+        cos, sin = self._reaching(most + 1)
+        return cos[positions].unsqueeze(2), sin[positions].unsqueeze(2)
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -159,12 +160,13 @@ def test_an_unknown_name_says_which_there_are() -> None:
 def test_what_was_not_held_cannot_be_taken_back(name: str) -> None:
     cache = caches.create(name, CONFIG, batch=2, capacity=20)
     _write(cache, 4, [4, 1], 0.0)
-    for wrong in (
+    attempts: list[Callable[[], None]] = [
         lambda: cache.rollback(2),
         lambda: cache.truncate(5),
         lambda: cache.rollback([1]),
         lambda: cache.truncate([0]),
-    ):
+    ]
+    for wrong in attempts:
         with pytest.raises(CacheError):
             wrong()
     with pytest.raises(CacheError, match="rows"):
