@@ -93,7 +93,7 @@ class RotaryEmbedding:
         )
 
     def _reaching(self, positions: int) -> tuple[Tensor, Tensor]:
-        """The tables, grown to `positions` rows at least; replaced as a whole, for other threads may be reading them."""
+        """The tables, grown to `positions` rows at least; replaced as a whole: other threads may be reading."""
         if positions > self._tables[0].shape[0]:
             self._tables = self._make(max(positions, 2 * self._tables[0].shape[0]))
         return self._tables
