@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
@@ -164,8 +163,7 @@ class LLM:
         """The events of `generate`, token by token; everything that can be refused is refused before the first."""
         if not isinstance(max_tokens, int) or isinstance(max_tokens, bool) or max_tokens < 1:
             raise ValueError(f"max_tokens={max_tokens!r} is not accepted; pass an integer of at least 1")
-        given = {"cache": cache, "proposer": proposer, "lookahead": lookahead}
-        options = replace(self.options, **{name: value for name, value in given.items() if value is not None})
+        options = self.options.for_call(cache, proposer, lookahead)
         compiled, parse = self._read_constraint(constraint)
         ids = self._encode(prompt, chat)
         self._check_memory(options, len(ids) + max_tokens)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from constrained.errors import UnsupportedFeature
 
@@ -59,6 +59,15 @@ class EngineOptions:
             object.__setattr__(self, "kv_memory", parse_size(self.kv_memory))
         if not isinstance(self.max_sequences, int) or isinstance(self.max_sequences, bool) or self.max_sequences < 1:
             raise ValueError(f"max_sequences={self.max_sequences!r} is not accepted; pass an integer of at least 1")
+
+    def for_call(self, cache: str | None, proposer: str | None, lookahead: str | int | None) -> EngineOptions:
+        """The same with what one call says otherwise; `None` leaves an option as it is."""
+        return replace(
+            self,
+            cache=self.cache if cache is None else cache,
+            proposer=self.proposer if proposer is None else proposer,
+            lookahead=self.lookahead if lookahead is None else lookahead,
+        )
 
     @property
     def kv_bytes(self) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import textwrap
 import time
@@ -95,10 +96,9 @@ def main() -> int:
 
 
 def show_task(console: Console, text: str, schema: Any, generation: Generation) -> None:
-    from constrained.prompts import compact_schema
     from constrained.schema_input import read_schema
 
-    written = compact_schema(read_schema(schema).description)
+    written = json.dumps(read_schema(schema).description)
     metrics = generation.metrics
     for name, value in (
         ("text", text),

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from constrained.prompts import as_messages, compact_schema, with_schema, with_tools
+from constrained.prompts import as_messages, with_schema, with_tools
 from constrained.tools import read_tools
 
 
@@ -20,40 +20,40 @@ def test_what_is_no_prompt_is_refused(prompt: Any, error: type[Exception]) -> No
         as_messages(prompt)
 
 
-def test_the_schema_goes_into_a_system_message() -> None:
-    system, user = with_schema("Ada was 36.", {"title": "Person", "type": "object"})
-    assert system["role"] == "system"
-    assert '{"type": "object"}' in system["content"]
-    assert user == {"role": "user", "content": "Ada was 36."}
+def test_the_form_goes_beside_the_text_of_the_user() -> None:
+    [message] = with_schema("Ada was 36.", {"type": "object", "properties": {"age": {"type": "integer"}}})
+    assert message["role"] == "user"
+    assert '{"age": integer, ...}' in message["content"]
+    assert "Text: Ada was 36." in message["content"]
 
 
-def test_a_system_message_of_the_callers_stays_first_and_whole() -> None:
-    given = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Ada."}]
+def test_the_rest_of_a_conversation_stays_as_it_is() -> None:
+    given = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Hello."},
+        {"role": "assistant", "content": "Yes?"},
+        {"role": "user", "content": "Ada was 36."},
+    ]
     messages = with_schema(given, True)
-    assert len(messages) == 2
-    assert messages[0]["content"].startswith("Be brief.\n\n")
-    assert given[0]["content"] == "Be brief."
+    assert messages[:3] == given[:3]
+    assert "Ada was 36." in messages[3]["content"]
+    assert given[3]["content"] == "Ada was 36."
 
 
-def test_annotations_are_left_out_but_properties_of_those_names_stay() -> None:
-    schema = {
-        "$schema": "x",
-        "title": "T",
-        "properties": {
-            "title": {"type": "string", "title": "Title", "description": "kept"},
-            "default": {"const": {"title": 1}},
-        },
-        "$defs": {"title": {"enum": [{"default": 1}]}},
-        "default": 3,
-    }
-    assert compact_schema(schema) == (
-        '{"properties": {"title": {"type": "string", "description": "kept"}, "default": {"const": {"title": 1}}}, '
-        '"$defs": {"title": {"enum": [{"default": 1}]}}}'
-    )
+def test_a_conversation_that_ends_otherwise_gets_the_form_in_its_system_message() -> None:
+    parts = [{"type": "text", "text": "Ada"}]
+    for given in ([{"role": "user", "content": parts}], [{"role": "tool", "content": "36"}]):
+        system, last = with_schema(given, {"type": "integer"})
+        assert system["role"] == "system"
+        assert "integer" in system["content"]
+        assert last == given[-1]
+    system, _ = with_schema([{"role": "system", "content": "Be brief."}, {"role": "tool", "content": "36"}], True)
+    assert system["content"].startswith("Be brief.\n\n")
 
 
 def test_tools_are_described_by_name_purpose_and_parameters() -> None:
-    tools = read_tools([{"name": "now", "description": "The time."}])
+    tools = read_tools(
+        [{"name": "now", "description": "The time.", "parameters": {"properties": {"zone": {"type": "string"}}}}]
+    )
     content = with_tools("What time is it?", tools)[0]["content"]
-    assert '"name": "now"' in content
-    assert "The time." in content
+    assert '{"name": "now", "arguments": {"zone": string, ...}} The time.' in content
