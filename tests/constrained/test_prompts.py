@@ -23,7 +23,7 @@ def test_what_is_no_prompt_is_refused(prompt: Any, error: type[Exception]) -> No
 def test_the_form_goes_beside_the_text_of_the_user() -> None:
     [message] = with_schema("Ada was 36.", {"type": "object", "properties": {"age": {"type": "integer"}}})
     assert message["role"] == "user"
-    assert '{"age": integer, ...}' in message["content"]
+    assert '{"age": integer}' in message["content"]
     assert "Text: Ada was 36." in message["content"]
 
 
@@ -56,4 +56,4 @@ def test_tools_are_described_by_name_purpose_and_parameters() -> None:
         [{"name": "now", "description": "The time.", "parameters": {"properties": {"zone": {"type": "string"}}}}]
     )
     content = with_tools("What time is it?", tools)[0]["content"]
-    assert '{"name": "now", "arguments": {"zone": string, ...}} The time.' in content
+    assert '{"name": "now", "arguments": {"zone": string}} The time.' in content
