@@ -268,7 +268,7 @@ class Matcher:
         return self.constraint.table.slot_for(row)
 
     def shared_row(self) -> int | None:
-        """`state_row` where the mask is one that all sequences in this place have; None near a budget and after the end.
+        """`state_row` where the mask is one that all sequences in this place have, else None (near a budget, at the end).
 
         Masks that are not shared differ from step to step; callers that can send one as it is spare the table.
         """
@@ -376,8 +376,10 @@ class Matcher:
             elif status == t.HISTORY_FULL:
                 self._history = np.concatenate([self._history, np.empty_like(self._history)])
                 self._text = np.concatenate([self._text, np.empty(len(self._text) + last - first, dtype=np.uint8)])
-            else:
+            elif status == t.CELLS_FULL:
                 self._grow_cells()
+            else:
+                raise AssertionError(f"commit ended with status {status}")
             status = m.commit(
                 machine.states, machine.maps, machine.actions, machine.memo, self.cells, self._history, self._text,
                 registers, self._blob, first, last,

@@ -42,9 +42,9 @@ Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
 UInt8 = NDArray[np.uint8]
 
-M_STATE, M_CELL, M_TOP, M_LENGTH, M_ROW, M_BYTES, M_DETAIL, M_OUTCOME, M_AT = range(9)
-"""Registers of a matcher, int64[9]: the configuration, tokens and bytes committed, the row found (or -1), and what a
-status code refers to: the state or wait state, its outcome, the byte of the token at which it came up."""
+M_STATE, M_CELL, M_TOP, M_LENGTH, M_ROW, M_BYTES, M_DETAIL, M_OUTCOME, M_AT, M_HITS = range(10)
+"""Registers of a matcher, int64[10]: the configuration, tokens and bytes committed, the row found (or -1), and what a
+status code refers to: the state or wait state, its outcome, the byte of the token at which it came up; rows found."""
 H_STATE, H_CELL, H_TOP, H_BYTES = range(4)
 
 
@@ -210,7 +210,10 @@ def commit(
     matcher[M_CELL] = cell
     matcher[M_TOP] = top
     matcher[M_BYTES] = written
-    matcher[M_ROW] = find_row(states, memo, cells, state, cell)
+    row = find_row(states, memo, cells, state, cell)
+    matcher[M_ROW] = row
+    if row >= 0:
+        matcher[M_HITS] += 1
     return OK
 
 

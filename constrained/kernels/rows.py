@@ -5,16 +5,17 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from constrained.kernels.jit import kernel
+from constrained.kernels.jit import inlined, kernel
 from constrained.kernels.tables import R_DENSE, R_IDS, R_IDS_END, R_MORE, R_MORE_END
 
 Int32 = NDArray[np.int32]
+Int64 = NDArray[np.int64]
 UInt32 = NDArray[np.uint32]
 
 
-@kernel
-def write_row(rows: Int32, dense: UInt32, pool: Int32, number: int, row: UInt32) -> None:
-    """Write row `number` into `row`, uint32[ceil(vocabulary size / 32)]: token i is bit i % 32 of word i // 32."""
+@inlined
+def expand_row(rows: Int32, dense: UInt32, pool: Int32, number: int, row: UInt32) -> None:
+    """`write_row` inside kernels."""
     base = rows[number, R_DENSE]
     if base >= 0:
         for word in range(dense.shape[1]):
@@ -28,3 +29,20 @@ def write_row(rows: Int32, dense: UInt32, pool: Int32, number: int, row: UInt32)
     for at in range(rows[number, R_MORE], rows[number, R_MORE_END]):
         token = pool[at]
         row[token >> 5] ^= np.uint32(1) << np.uint32(token & 31)
+
+
+@kernel
+def write_row(rows: Int32, dense: UInt32, pool: Int32, number: int, row: UInt32) -> None:
+    """Write row `number` into `row`, uint32[ceil(vocabulary size / 32)]: token i is bit i % 32 of word i // 32."""
+    expand_row(rows, dense, pool, number, row)
+
+
+@kernel
+def write_rows(rows: Int32, dense: UInt32, pool: Int32, numbers: Int64, batch: UInt32) -> None:
+    """Write row `numbers[i]` into `batch[i]`, uint32[len(numbers), words]; where it is -1 the row becomes empty."""
+    for place in range(numbers.shape[0]):
+        if numbers[place] < 0:
+            for word in range(batch.shape[1]):
+                batch[place, word] = 0
+        else:
+            expand_row(rows, dense, pool, numbers[place], batch[place])

@@ -132,7 +132,7 @@ class RowStore:
                 self._tally_lock.release()
 
     def dismiss(self, matcher: int) -> None:
-        """A matcher goes; what it found stays counted.  Runs wherever the garbage collector does, so it takes no lock."""
+        """A matcher goes; what it found stays counted.  The garbage collector may call this anywhere: it takes no lock."""
         registers = self._found_by.pop(matcher, None)
         if registers is not None:
             self._tallies.append(int(registers[M_HITS]))
@@ -149,8 +149,8 @@ class RowStore:
     def bytes_used(self) -> int:
         """Memory in use, in bytes."""
         registers = self._registers
-        table = self.__dict__.get("table")
-        return (
+        table: RowTable | None = self.__dict__.get("table")
+        used: int = (
             self.machine.bytes_used()
             + int(registers[w.W_POOL]) * 4
             + int(registers[w.W_EXITS]) * 12
@@ -158,6 +158,7 @@ class RowStore:
             + int(registers[w.W_ROWS] + registers[w.W_LOCALS]) * 20
             + (0 if table is None else table.nbytes)
         )
+        return used
 
     @cached_property
     def table(self) -> RowTable:
@@ -186,7 +187,7 @@ class RowStore:
         write_row(self.rows, self.dense, self.pool, number, row)
 
     def write_batch(self, numbers: NDArray[np.int64], batch: NDArray[np.uint32]) -> None:
-        """Write the rows `numbers` into `batch`, C-contiguous uint32[len(numbers), row_words]; -1 stands for the empty row."""
+        """Write the rows `numbers` into `batch`, C-contiguous uint32[len(numbers), row_words]; -1 is the empty row."""
         if batch.shape != (len(numbers), *self._row_shape):
             raise ValueError(f"rows of shape {batch.shape}; uint32{[len(numbers), *self._row_shape]} are needed")
         write_rows(self.rows, self.dense, self.pool, numbers, batch)

@@ -34,7 +34,7 @@ class RowTable:
     @property
     def nbytes(self) -> int:
         """Memory in use, in bytes."""
-        return self.count * self._rows.shape[1] * 4
+        return self.rows.nbytes
 
     def slot_of(self, number: int) -> int:
         """The place in the table of the store's row `number`."""
