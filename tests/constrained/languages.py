@@ -236,31 +236,55 @@ class Writer:
     def _arrays(self, schema: dict[str, Any], root: Schema, depth: int) -> Iterator[str]:
         prefix, rest = schema.get("prefixItems", []), schema.get("items")
         most = schema.get("maxItems", len(prefix) if rest is False else 99)
-        lists = [""]
+        lists: list[tuple[str, ...]] = [()]
         for count in range(most + 1):
             if not lists:
                 return
             if count >= schema.get("minItems", 0):
-                yield from (f"[{items}]" for items in lists)
+                yield from (f"[{','.join(items)}]" for items in lists if _counts_hold(schema, items))
             if count < most:
                 item = self.texts(prefix[count] if count < len(prefix) else rest, root, depth)
-                lists = [f"{items},{one}" if items else one for items in lists for one in item]
+                lists = [(*items, one) for items in lists for one in item]
                 if len(lists) > self.most:
                     raise TooMany
 
     def _objects(self, schema: dict[str, Any], root: Schema, depth: int) -> Iterator[str]:
         names = list(schema["properties"])
+        others = [name for name in UNDECLARED if "patternProperties" in schema]
         values = {name: self.texts(schema["properties"][name], root, depth) for name in names}
+        values |= {name: self.texts(schema["patternProperties"][UNDECLARED_PATTERN], root, depth) for name in others}
         required = set(schema.get("required", []))
-        for count in range(schema.get("minProperties", 0), schema.get("maxProperties", len(names)) + 1):
-            orders = itertools.permutations if self.any_order else itertools.combinations
-            for chosen in orders(names, count):
+        for count in range(schema.get("minProperties", 0), schema.get("maxProperties", len(names) + len(others)) + 1):
+            for chosen in self._orders(names, others, count):
                 if required <= set(chosen):
                     keys = [json.dumps(name, ensure_ascii=False) for name in chosen]
                     for members in itertools.product(*(values[name] for name in chosen)):
                         yield "{" + ",".join(f"{key}:{member}" for key, member in zip(keys, members, strict=True)) + "}"
 
+    def _orders(self, names: list[str], others: list[str], count: int) -> Iterator[tuple[str, ...]]:
+        """Choices of `count` names in the orders in which they may come."""
+        if self.any_order:
+            yield from itertools.permutations(names + others, count)
+            return
+        for declared in range(count + 1):
+            for first, then in itertools.product(
+                itertools.combinations(names, declared), itertools.permutations(others, count - declared)
+            ):
+                yield first + then
 
+
+def _counts_hold(schema: dict[str, Any], items: tuple[str, ...]) -> bool:
+    """`uniqueItems` and `contains` of a constant."""
+    values = [json.dumps(json.loads(item), sort_keys=True) for item in items]
+    if schema.get("uniqueItems") and len(set(values)) < len(values):
+        return False
+    if "contains" not in schema:
+        return True
+    found = values.count(json.dumps(schema["contains"]["const"]))
+    return schema.get("minContains", 1) <= found <= schema.get("maxContains", 99)
+
+
+UNDECLARED_PATTERN, UNDECLARED = "^(x|xy)$", ["x", "xy"]
 NAMES = ["a", "ab", "é", "b", 'q"', "a\\"]
 _SCALARS = st.sampled_from([None, True, False, "", "a", "ab", "aé", "b", 'say "a"\n', "\U0001f600", "a\u0001"])
 
@@ -299,12 +323,19 @@ def schemas(draw: st.DrawFn, depth: int = 3) -> Schema:
         }  # fmt: skip
         if not schema["prefixItems"]:
             del schema["prefixItems"]
+        if draw(st.integers(0, 3)) == 0:
+            schema["uniqueItems"] = True
+        if draw(st.integers(0, 4)) == 0:
+            schema |= {"contains": {"const": draw(_SCALARS)}, "minContains": draw(st.integers(0, 2))}
+            schema["maxContains"] = schema["minContains"] + draw(st.integers(0, 1))
         return schema
     names = draw(st.lists(st.sampled_from(NAMES), max_size=3, unique=True))
     schema = {
         "type": "object", "properties": {name: draw(inner) for name in names}, "additionalProperties": False,
         "required": [name for name in names if draw(st.booleans())],
     }  # fmt: skip
+    if draw(st.integers(0, 3)) == 0:
+        schema["patternProperties"] = {UNDECLARED_PATTERN: draw(inner)}
     if draw(st.integers(0, 3)) == 0:
         schema["minProperties"] = draw(st.integers(0, 2))
         schema["maxProperties"] = draw(st.integers(1, 3))
