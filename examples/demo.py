@@ -40,22 +40,23 @@ class Review(BaseModel):
     topics: list[Literal["food", "service", "price", "place"]] = Field(max_length=3)
 
 
-class Folder(BaseModel):
-    name: str = Field(max_length=12)
-    children: list[Folder] = Field(max_length=3)
+class Item(BaseModel):
+    name: str = Field(max_length=20)
+    quantity: int = Field(ge=1, le=100)
 
 
 EVENT = {
     "type": "object",
     "properties": {
         "title": {"type": "string", "maxLength": 40},
-        "date": {"type": "string", "format": "date"},
+        "year": {"type": "integer", "minimum": 2000, "maximum": 2099},
+        "month": {"enum": ["January", "February", "March", "April", "May", "June", "July", "August", "September",
+                           "October", "November", "December"]},
         "start": {"type": "string", "pattern": "^([01][0-9]|2[0-3]):[0-5][0-9]$"},
-        "people": {"type": "array", "items": {"type": "string", "maxLength": 20}, "maxItems": 3},
     },
-    "required": ["title", "date", "start", "people"],
+    "required": ["title", "year", "month", "start"],
     "additionalProperties": False,
-}
+}  # fmt: skip
 
 TASKS: list[tuple[str, Any]] = [
     (
@@ -69,7 +70,7 @@ TASKS: list[tuple[str, Any]] = [
     ),
     ("The soup was wonderful, but we waited an hour for it and nobody apologised. Three stars.", Review),
     ("The design review takes place on 14 May 2025 at 10:30 with Kim and Lee.", EVENT),
-    ("The folder src holds the folders core and web. The folder web holds the folder css.", Folder),
+    ("We need three apples, a dozen eggs and two litres of milk.", list[Item]),
 ]
 
 
@@ -107,7 +108,9 @@ def show_task(console: Console, text: str, schema: Any, generation: Generation) 
         ("value", repr(generation.parsed)),
     ):
         console.print(f"[bold]{name}[/bold]")
-        console.print(textwrap.indent(textwrap.fill(value, 110), "  "), markup=False, highlight=name == "JSON")
+        console.print(
+            textwrap.indent(textwrap.fill(value, console.width - 4), "  "), markup=False, highlight=name == "JSON"
+        )
     each = 1000 * metrics.mask_s / max(metrics.output_tokens, 1)
     speed = f"{metrics.output_tokens} tokens, {metrics.tokens_per_s:.1f} tokens/s, first after {metrics.ttft_s:.2f} s"
     console.print(f"[dim]{speed}; {1000 * metrics.mask_s:.1f} ms in masks, {each:.2f} ms a token[/dim]")
