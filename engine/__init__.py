@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from engine.caches.plan import kv_cache_bytes, required_blocks
     from engine.config import ModelConfig
-    from engine.constraint import SpeculativeConstraint, TokenConstraint
+    from engine.constraint import DeviceConstraint, DeviceRows, SpeculativeConstraint, TokenConstraint
     from engine.generation import Output, Token, TokenStream, generate
     from engine.loading import fetch_default_model, load_model, load_text
     from engine.metrics import Metrics
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from engine.text import Text
 
 __all__ = [
+    "DeviceConstraint",
+    "DeviceRows",
     "EmptyRow",
     "Fallback",
     "InvalidLogits",
@@ -44,6 +46,8 @@ __all__ = [
 ]
 
 _HOMES = {
+    "DeviceConstraint": "engine.constraint",
+    "DeviceRows": "engine.constraint",
     "EmptyRow": "engine.sampling",
     "Fallback": "engine.sampling",
     "InvalidLogits": "engine.sampling",

@@ -7,10 +7,14 @@ the token that was drawn.  How it knows is its own business; anything with these
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
 
 Row = NDArray[np.uint32]
 
@@ -47,3 +51,27 @@ class SpeculativeConstraint(TokenConstraint, Protocol):
 
     def forced_tokens(self) -> list[int]:
         """The tokens that are dictated from here, as far as they are."""
+
+
+class DeviceRows(Protocol):
+    """The masks of a batch, on the device of the logits already or on their way there."""
+
+    def apply_(self, logits: Tensor) -> Tensor:
+        """Put `-inf` where a mask forbids, in place; `logits` [batch, vocab]; nothing waits for the device."""
+
+    def __getitem__(self, places: slice, /) -> DeviceRows:
+        """A part of the batch."""
+
+
+@runtime_checkable
+class DeviceConstraint(TokenConstraint, Protocol):
+    """A constraint whose masks devices keep, so that a step sends a number in place of a mask."""
+
+    @staticmethod
+    def device_rows(constraints: Sequence[Any], masks: Sequence[Row | None], device: torch.device) -> DeviceRows:
+        """The masks of a batch on `device`.
+
+        Args:
+            constraints: one for each sequence, all of this class; None for those without.
+            masks: the mask of each constraint as `fill_mask` has just written it; None for those without.
+        """

@@ -18,7 +18,7 @@ from engine.errors import ContextError, EngineError
 from engine.metrics import Metrics, Stopwatch
 from engine.sampling import GREEDY, Fallback, Sampling, TokenLogprob
 from engine.sampling.sampler import Sampler
-from engine.sequence import FinishReason, SequenceState
+from engine.sequence import FinishReason, SequenceState, step_masks
 
 if TYPE_CHECKING:
     from engine.caches import Cache
@@ -168,7 +168,7 @@ class TokenStream(Iterator[Token]):
             logits = decode(self._model, cache, self._pending)
         clock.forwards += 1
         with clock.part("sample"):
-            draw = self._sampler.sample(logits, None if sequence.mask is None else sequence.mask[None])[0]
+            draw = self._sampler.sample(logits, *step_masks([sequence], logits.device))[0]
         with clock.part("mask"):
             belongs = sequence.accept(draw)
         if not belongs:

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
 import numpy as np
+import torch
 
-from engine.constraint import Row, TokenConstraint
+from engine.constraint import DeviceConstraint, Row, TokenConstraint
 from engine.sampling import Draw, Fallback, Sampling, TokenLogprob
 from engine.sampling.chain import SamplerRow
-from engine.sampling.mask import row_words
+from engine.sampling.mask import Masks, row_words
 
 FinishReason = Literal["stop", "length", "cancelled"]
 
@@ -88,6 +89,26 @@ class SequenceState:
             self.finish_reason = "stop"
         elif length >= self.max_new_tokens:
             self.finish_reason = "length"
+
+
+def step_masks(sequences: Sequence[SequenceState], device: torch.device) -> tuple[Masks | None, Sequence[bool] | None]:
+    """The masks of the next step of a batch, and which sequences they hold for, as `Sampler.sample` takes them.
+
+    Constraints whose masks the device keeps are asked for them there; a CPU reads the rows where they are.
+    """
+    masks = [sequence.mask for sequence in sequences]
+    constraints = [sequence.constraint for sequence in sequences]
+    kinds = {type(constraint) for constraint in constraints if constraint is not None}
+    if not kinds:
+        return None, None
+    constrained = None if None not in constraints else [constraint is not None for constraint in constraints]
+    if device.type != "cpu" and len(kinds) == 1:
+        first = next(constraint for constraint in constraints if constraint is not None)
+        if isinstance(first, DeviceConstraint):
+            return first.device_rows(constraints, masks, device), constrained
+    words = next(len(mask) for mask in masks if mask is not None)
+    free = np.zeros(words, np.uint32)
+    return np.stack([free if mask is None else mask for mask in masks]), constrained
 
 
 def _bits(tokens: Iterable[int], vocab_size: int) -> Row:

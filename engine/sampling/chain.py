@@ -6,13 +6,14 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from engine.sampling import processors
 from engine.sampling.errors import SamplingError
 from engine.sampling.history import History
-from engine.sampling.mask import Rows, apply_mask
+from engine.sampling.mask import Masks, apply_mask
 from engine.sampling.outcome import GIVE_WAY, HardRule
 from engine.sampling.parameters import Sampling
 from engine.sampling.uniform import fresh_seed
@@ -90,7 +91,7 @@ class Chain:
     def scores(
         self,
         logits: Tensor,
-        masks: Rows | None = None,
+        masks: Masks | None = None,
         constrained: Sequence[bool] | None = None,
         dropped: Collection[HardRule] = NOTHING_DROPPED,
     ) -> Tensor:
@@ -112,7 +113,11 @@ class Chain:
             scores = scores if repeats is None else processors.ban(scores, *repeats)
         if self._banned is not None and "banned_tokens" not in dropped:
             scores = processors.ban(scores, *self._banned)
-        return scores if masks is None else apply_mask(scores, masks, constrained)
+        if masks is None:
+            return scores
+        if isinstance(masks, np.ndarray | Tensor):
+            return apply_mask(scores, masks, constrained)
+        return masks.apply_(scores.clone() if scores is logits else scores)
 
     def truncate(self, scores: Tensor) -> Tensor:
         """Temperature to typical-p; rows must have a finite maximum, greedy rows come back at temperature 1."""

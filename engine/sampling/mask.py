@@ -16,7 +16,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from engine.constraint import DeviceRows
+
 Rows = NDArray[np.uint32] | Tensor
+Masks = Rows | DeviceRows
+"""Masks of a batch: rows of bits, or something that applies them on the device."""
 
 
 def row_words(vocab_size: int) -> int:

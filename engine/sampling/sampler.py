@@ -17,7 +17,7 @@ from torch import Tensor
 from engine.sampling import processors
 from engine.sampling.chain import Chain, SamplerRow
 from engine.sampling.errors import EmptyRow, InvalidLogits
-from engine.sampling.mask import Rows
+from engine.sampling.mask import Masks
 from engine.sampling.outcome import GIVE_WAY, Draw, Fallback, HardRule, TokenLogprob
 from engine.sampling.uniform import uniform
 
@@ -38,13 +38,14 @@ class Sampler:
 
     @torch.inference_mode()
     def sample(
-        self, logits: Tensor, masks: Rows | None = None, constrained: Sequence[bool] | None = None
+        self, logits: Tensor, masks: Masks | None = None, constrained: Sequence[bool] | None = None
     ) -> list[Draw]:
         """Draw the next token of each row; the caller commits those that it keeps.
 
         Args:
             logits: [batch, vocab] of the last position, any floating dtype; left alone.
-            masks: uint32 [batch, words], see `apply_mask`; `None` where no row has a constraint.
+            masks: uint32 [batch, words], see `apply_mask`, or rows that are on the device; `None` where no row has a
+                constraint.
             constrained: which rows `masks` holds for; `None`: all.
 
         Raises:
@@ -67,7 +68,7 @@ class Sampler:
 
     @torch.inference_mode()
     def probabilities(
-        self, logits: Tensor, masks: Rows | None = None, constrained: Sequence[bool] | None = None
+        self, logits: Tensor, masks: Masks | None = None, constrained: Sequence[bool] | None = None
     ) -> Tensor:
         """The distributions that `sample` draws from, float32 [batch, vocab]; a greedy row has all mass on one token.
 
@@ -102,7 +103,9 @@ class Sampler:
             final = torch.where(self._greedy.unsqueeze(-1), scores, final)
         return tokens, final
 
-    def _draw_unsound(self, index: int, logits: Tensor, masks: Rows | None, constrained: Sequence[bool] | None) -> Draw:
+    def _draw_unsound(
+        self, index: int, logits: Tensor, masks: Masks | None, constrained: Sequence[bool] | None
+    ) -> Draw:
         """Draw for a row that `sample` could not draw for as it stood."""
         sound = self._sound_row(index, logits, masks, constrained)
         alone = Sampler(self.rows[index : index + 1], self.chain.vocab_size, self.chain.device)
@@ -111,7 +114,7 @@ class Sampler:
         return Draw(token, self._logprob(index, token, final[0]), sound.fallbacks)
 
     def _sound_row(
-        self, index: int, logits: Tensor, masks: Rows | None, constrained: Sequence[bool] | None
+        self, index: int, logits: Tensor, masks: Masks | None, constrained: Sequence[bool] | None
     ) -> _SoundRow:
         """Scores of a row with a finite maximum, and which rules it took to give up for that.
 
@@ -168,7 +171,7 @@ class _SoundRow(NamedTuple):
     fallbacks: tuple[Fallback, ...]
 
 
-def _give_way(chain: Chain, logits: Tensor, mask: Rows | None) -> _SoundRow | None:
+def _give_way(chain: Chain, logits: Tensor, mask: Masks | None) -> _SoundRow | None:
     """Scores of a one-row chain with as few hard rules dropped, in their order, as it takes; `None` if none suffice."""
     row, dropped = chain.rows[0], list[HardRule]()
     possible = chain.scores(logits, mask, dropped=GIVE_WAY)[0] > -torch.inf
