@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import jsonschema
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from grammars import JsonSchema, LimitExceeded
+from grammars import JsonSchema, LimitExceeded, SchemaError
 from grammars.json_schema import Value, root_value, shortest_document, shortest_size
 from grammars.json_schema.formulas import is_nothing
 
@@ -88,26 +89,35 @@ def judge(schema: dict[str, Any], draft: str) -> Callable[[Any], bool]:
     rust: Any = {"7": jsonschema_rs.Draft7Validator, "2020-12": jsonschema_rs.Draft202012Validator}[draft](schema)
 
     def verdict(document: Any) -> bool:
-        answer = bool(first.is_valid(document))
+        try:
+            answer = bool(first.is_valid(document))
+        except BaseException as error:
+            # It follows an `if` without branches around in circles (a recursion error, at times inside a Rust
+            # extension, where it is a panic), and trips over `items: false` beside `additionalItems`.
+            assume(type(error).__name__ not in ("RecursionError", "PanicException", "TypeError"))
+            raise
         assume(answer == rust.is_valid(document))
         return answer
 
     return verdict
 
 
-def resolved(schema: dict[str, Any]) -> Value | None:
-    """The root; `None` where the schema refers to itself in place or goes past a bound."""
-    value = root_value(JsonSchema(schema))
+@contextmanager
+def lawful() -> Iterator[None]:
+    """Leave out schemas that refer to themselves in place, and those past a bound."""
     try:
-        empty = value.is_empty()
-        shapes = value.alternatives()
-        assert empty == is_nothing(shapes)
-    except LimitExceeded:
-        return None
-    except ValueError as error:
-        if "refers to itself" in str(error):
-            return None
+        yield
+    except SchemaError as error:
+        assume("refers to itself" not in error.message)
         raise
+    except LimitExceeded:
+        assume(False)
+
+
+def resolved(schema: dict[str, Any]) -> Value:
+    value = root_value(JsonSchema(schema))
+    empty = value.is_empty()
+    assert empty == is_nothing(value.alternatives())
     return value
 
 
@@ -121,14 +131,13 @@ def test_shapes_accept_what_two_validators_accept(draft: str, holds: Callable[[V
     @LOOSE
     @given(schemas(draft), st.lists(INSTANCES, min_size=1, max_size=5))
     def check(schema: dict[str, Any], documents: list[Any]) -> None:
-        value = resolved(schema)
-        assume(value is not None)
-        assert value is not None
-        verdict = judge(schema, draft)
-        for document in documents:
-            assert holds(value, document) == verdict(document), document
-            if verdict(document):
-                assert not value.is_empty()
+        with lawful():
+            value = resolved(schema)
+            verdict = judge(schema, draft)
+            for document in documents:
+                assert holds(value, document) == verdict(document), document
+                if verdict(document):
+                    assert not value.is_empty()
 
     check()
 
@@ -138,14 +147,10 @@ def test_shortest_documents_are_valid_and_nothing_valid_is_shorter(draft: str) -
     @LOOSE
     @given(schemas(draft), st.lists(INSTANCES, max_size=5))
     def check(schema: dict[str, Any], documents: list[Any]) -> None:
-        value = resolved(schema)
-        assume(value is not None)
-        assert value is not None
-        verdict = judge(schema, draft)
-        try:
+        with lawful():
+            value = resolved(schema)
             size = shortest_size(value)
-        except LimitExceeded:
-            assume(False)
+        verdict = judge(schema, draft)
         assert (size is None) == value.is_empty()
         if size is not None:
             text = shortest_document(value)
