@@ -173,7 +173,9 @@ def start_state(machine: Machine, grammar: Grammar) -> int:
         if gap is None:
             gap = parse(grammar.whitespace, dialect="ecma", mode="fullmatch")
         style = Style(gap, grammar.property_order == "any", grammar.escapes == "canonical")
-        return value_start(machine, style, (root,))
+        start = value_start(machine, style, (root,))
+        machine.expand(start)  # so that a malformed root is refused now
+        return start
     if isinstance(grammar, Regex):
         rx = parse(grammar.pattern, dialect=grammar.dialect, flags=grammar.flags)
     else:

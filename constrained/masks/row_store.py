@@ -87,12 +87,14 @@ class RowStore:
         )
         words = vocabulary.row_words
         self._row_shape = (words,)
-        room = max(limits.bytes // 4, 16 * (vocabulary.size + 1024))
+        # Reserved, not used: room for what a store may still need that has passed its budget and takes no new grammars.
+        reserve = 4 * limits.bytes
+        room = max(reserve // 4, 16 * (vocabulary.size + 1024))
         self.pool: NDArray[np.int32] = np.empty(room, dtype=np.int32)
-        self.dense: NDArray[np.uint32] = np.empty((max(64, limits.bytes // (4 * words)), words), dtype=np.uint32)
+        self.dense: NDArray[np.uint32] = np.empty((max(64, reserve // (4 * words)), words), dtype=np.uint32)
         self.locals: NDArray[np.int32] = np.empty((limits.states, t.LOCAL_COLUMNS), dtype=np.int32)
         self.rows: NDArray[np.int32] = np.empty((limits.states, t.ROW_COLUMNS), dtype=np.int32)
-        self.exits: NDArray[np.int32] = np.empty((max(limits.bytes // 12, 4 * nodes), 3), dtype=np.int32)
+        self.exits: NDArray[np.int32] = np.empty((max(reserve // 12, 4 * nodes), 3), dtype=np.int32)
         depth = self.machine.horizon + 2
         self._frames: NDArray[np.int32] = np.zeros((depth, 6), dtype=np.int32)
         self._cells: NDArray[np.int32] = np.zeros((limits.stack_depth + depth, t.CELL_COLUMNS), dtype=np.int32)
