@@ -13,8 +13,9 @@ from grammars import regular
 from grammars.errors import LimitExceeded
 from grammars.json_schema.array_algebra import ANY_ARRAY, array_within, complement_array, intersect_arrays
 from grammars.json_schema.formulas import Node, is_nothing
-from grammars.json_schema.numbers import NUMBER, other_number_rx
+from grammars.json_schema.numbers import NUMBER
 from grammars.json_schema.object_algebra import ANY_OBJECT, complement_object, intersect_objects, object_within
+from grammars.json_schema.quantities import meet_all_numbers, meet_numbers, other_numbers
 from grammars.json_schema.shapes import Alternatives, ArrayShape, ObjectShape
 from grammars.regular import ALL, NONE, Rx
 
@@ -41,21 +42,16 @@ def meet(a: Rx, b: Rx, top: Rx) -> Rx:
     return reduced(regular.intersect(a, b))
 
 
+def meet_strings(a: Rx, b: Rx) -> Rx:
+    """Strings of both languages; `NONE` itself where there are none."""
+    return meet(a, b, ALL)
+
+
 def other_strings(rx: Rx) -> Rx:
     """Strings that are not in a language; `NONE` itself where there are none."""
     if rx is NONE or rx is ALL:
         return ALL if rx is NONE else NONE
     return reduced(regular.complement(rx))
-
-
-def other_numbers(rx: Rx) -> Rx:
-    """Numbers that are not in a language of numbers; `NONE` itself where there are none.
-
-    Not the plain complement: of the many writings of a number, languages with bounds hold only those they can judge.
-    """
-    if rx is NONE or rx is NUMBER:
-        return NUMBER if rx is NONE else NONE
-    return reduced(other_number_rx(rx))
 
 
 def reduced(rx: Rx) -> Rx:
@@ -71,8 +67,8 @@ def intersect(a: Alternatives, b: Alternatives, place: Node) -> Alternatives:
         return a
     result = Alternatives(
         a.literals & b.literals,
-        meet(a.number, b.number, NUMBER),
-        meet(a.string, b.string, ALL),
+        _placed(lambda: meet_numbers(a.number, b.number), place),
+        _placed(lambda: meet_strings(a.string, b.string), place),
         product(a.arrays, b.arrays, place) if a.arrays and b.arrays else (),
         product_of_objects(a.objects, b.objects, place) if a.objects and b.objects else (),
     )
@@ -92,21 +88,29 @@ def intersect_all(members: Sequence[Alternatives], place: Node) -> Alternatives:
         objects = product_of_objects(objects, member.objects, place) if objects and member.objects else ()
     result = Alternatives(
         members[0].literals.intersection(*[member.literals for member in members]),
-        _meet_all([member.number for member in members], NUMBER),
-        _meet_all([member.string for member in members], ALL),
+        _placed(lambda: meet_all_numbers([member.number for member in members]), place),
+        _placed(lambda: _meet_all([member.string for member in members]), place),
         arrays,
         objects,
     )
     return NOTHING if is_nothing(result) else result
 
 
-def _meet_all(languages: list[Rx], top: Rx) -> Rx:
-    distinct = dict.fromkeys(rx for rx in languages if rx is not top)
+def _meet_all(languages: list[Rx]) -> Rx:
+    distinct = dict.fromkeys(rx for rx in languages if rx is not ALL)
     if NONE in distinct:
         return NONE
     if len(distinct) < 2:
-        return next(iter(distinct), top)
+        return next(iter(distinct), ALL)
     return reduced(regular.intersect(*distinct))
+
+
+def _placed(meeting: Callable[[], Rx], place: Node) -> Rx:
+    """A language whose making may go past a bound, which then names the place."""
+    try:
+        return meeting()
+    except LimitExceeded as error:
+        raise LimitExceeded(error.message, place.pointer, error.keyword) from None
 
 
 def product(a: Sequence[ArrayShape], b: Sequence[ArrayShape], place: Node) -> tuple[ArrayShape, ...]:

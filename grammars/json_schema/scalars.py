@@ -13,8 +13,9 @@ from grammars.json_schema.algebra import meet, reduced
 from grammars.json_schema.array_algebra import array_shape
 from grammars.json_schema.formats import format_rx
 from grammars.json_schema.formulas import FALSE, SHARED, Node
-from grammars.json_schema.numbers import NUMBER, equal_number_rx, number_rx
+from grammars.json_schema.numbers import NUMBER, equal_number_rx
 from grammars.json_schema.object_algebra import object_shape
+from grammars.json_schema.quantities import Quantity, tighter_bound
 from grammars.json_schema.reader import bounds, decimal, malformed, natural, number
 from grammars.json_schema.shapes import Alternatives, ArrayShape, ObjectShape, Property
 from grammars.regular import ALL, ANY, NONE, Rx
@@ -40,19 +41,17 @@ def number_language(value: SchemaValue, present: frozenset[str], integer: bool) 
     multiple = number(schema, "multipleOf", pointer) if "multipleOf" in present else None
     if multiple is not None and multiple <= 0:
         raise malformed("multipleOf", "a number greater than 0", schema["multipleOf"], pointer)
+    quantity = Quantity(
+        tighter_bound(minimum, above, 1),
+        tighter_bound(maximum, below, -1),
+        frozenset() if multiple is None else frozenset((multiple,)),
+        integer,
+        integer and draft.strict_integers,
+    )
     try:
-        found = number_rx(
-            integer=integer,
-            minimum=minimum,
-            exclusive_minimum=above,
-            maximum=maximum,
-            exclusive_maximum=below,
-            multiple_of=multiple,
-            draft4_integers=draft.strict_integers,
-        )
-    except (UnsupportedFeature, LimitExceeded) as error:
-        raise type(error)(error.message, pointer, error.keyword or "multipleOf") from None
-    return reduced(found)
+        return quantity.language()
+    except LimitExceeded as error:
+        raise LimitExceeded(error.message, pointer, error.keyword or "multipleOf") from None
 
 
 def _any(present: frozenset[str], side: str, plain: str) -> bool:
