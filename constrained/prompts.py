@@ -37,7 +37,7 @@ def as_messages(prompt: Prompt) -> list[dict[str, Any]]:
 
 
 def with_schema(prompt: Prompt, schema: Any) -> list[dict[str, Any]]:
-    """The conversation with the task, "fill in this form", around the last of the user's texts.
+    """The conversation with the task, "answer with JSON of this form", behind the last of the user's texts.
 
     The mask holds the form whatever the prompt says; the instruction is there for the values, so that the model knows
     which field it is filling.  A small model follows it best when it stands beside the text.
@@ -46,7 +46,7 @@ def with_schema(prompt: Prompt, schema: Any) -> list[dict[str, Any]]:
     form = sketch(schema)
     last = messages[-1]
     if last["role"] == "user" and isinstance(last.get("content"), str):
-        text = f"Form: {form}\n\nText: {last['content']}\n\nFill in the form as JSON, with values from the text."
+        text = f"{last['content']}\n\nAnswer with JSON of this form, with values from the text above: {form}"
         return [*messages[:-1], {**last, "content": text}]
     return _with_instruction(messages, f"Answer by filling in this form as JSON: {form}")
 

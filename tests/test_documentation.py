@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,10 +20,8 @@ def _blocks(page: Path, language: str) -> list[str]:
     return [body for kind, body in _BLOCK.findall(page.read_text()) if kind == language]
 
 
-def _pages_with(language: str) -> Iterator[object]:
-    for page in PAGES:
-        if _blocks(page, language):
-            yield pytest.param(page, id=page.name)
+def _pages_with(language: str) -> list[object]:
+    return [pytest.param(page, id=page.name) for page in PAGES if _blocks(page, language)]
 
 
 def _environment() -> dict[str, str]:

@@ -24,7 +24,7 @@ def test_the_form_goes_beside_the_text_of_the_user() -> None:
     [message] = with_schema("Ada was 36.", {"type": "object", "properties": {"age": {"type": "integer"}}})
     assert message["role"] == "user"
     assert '{"age": integer}' in message["content"]
-    assert "Text: Ada was 36." in message["content"]
+    assert message["content"].startswith("Ada was 36.\n\n")
 
 
 def test_the_rest_of_a_conversation_stays_as_it_is() -> None:
