@@ -10,6 +10,7 @@ character outside ASCII, and every character at all where the language lets any 
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import pairwise
 
 from constrained.automata.code_points import Pieces, add_characters, add_code_points, blocks, spelling
 from constrained.automata.machine import Machine
@@ -163,7 +164,7 @@ def joint_derivatives(languages: Languages) -> list[tuple[int, int, Languages]]:
     edges = sorted(cuts)
     at = [0] * len(each)
     found: list[tuple[int, int, Languages]] = []
-    for low, above in zip(edges, edges[1:], strict=False):
+    for low, above in pairwise(edges):
         targets = []
         for index, ranges in enumerate(each):
             while at[index] < len(ranges) and ranges[at[index]][1] < low:

@@ -38,7 +38,7 @@ def inlined(function: F) -> F:
 
 def _compiled(function: F) -> F:
     compiled = numba.njit(cache=True, nogil=True)(function)
-    cache_file = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
-    if hasattr(cache_file, "_source_stamp"):
+    cache_file: Any = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
+    if cache_file is not None and hasattr(cache_file, "_source_stamp"):
         cache_file._source_stamp = _STAMP
     return cast(F, compiled)

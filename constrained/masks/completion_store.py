@@ -21,7 +21,7 @@ _MOST_KEPT = 20_000
 def _single_bytes(trie: Trie) -> bytes:
     """The bytes that are tokens by themselves."""
     alone = (trie.depth == 1) & (trie.token_start[1:] > trie.token_start[:-1])
-    return trie.byte[alone].tobytes()
+    return bytes(trie.byte[alone])
 
 
 class CompletionStore:
