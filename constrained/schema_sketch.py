@@ -70,9 +70,7 @@ class _Sketch:
         if kind == "string":
             known = schema.get("format")
             return _FORMATS.get(known, known) if isinstance(known, str) else "string"
-        if kind in ("integer", "number"):
-            low, high = schema.get("minimum"), schema.get("maximum")
-            return f"{kind} {_json(low)} to {_json(high)}" if low is not None and high is not None else kind
+        # No bounds: a small model takes them for values.
         return kind
 
     def _object(self, schema: dict[str, Any], seen: tuple[str, ...], depth: int) -> str:

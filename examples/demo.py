@@ -6,7 +6,7 @@ import json
 import sys
 import textwrap
 import time
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 from rich.console import Console
@@ -70,7 +70,7 @@ TASKS: list[tuple[str, Any]] = [
     ),
     ("The soup was wonderful, but we waited an hour for it and nobody apologised. Three stars.", Review),
     ("The design review takes place on 14 May 2025 at 10:30 with Kim and Lee.", EVENT),
-    ("We need three apples, a dozen eggs and two litres of milk.", list[Item]),
+    ("Please buy three apples, six eggs and two bottles of milk.", Annotated[list[Item], Field(max_length=3)]),
 ]
 
 

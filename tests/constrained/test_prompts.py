@@ -20,35 +20,19 @@ def test_what_is_no_prompt_is_refused(prompt: Any, error: type[Exception]) -> No
         as_messages(prompt)
 
 
-def test_the_form_goes_beside_the_text_of_the_user() -> None:
-    [message] = with_schema("Ada was 36.", {"type": "object", "properties": {"age": {"type": "integer"}}})
-    assert message["role"] == "user"
-    assert '{"age": integer}' in message["content"]
-    assert message["content"].startswith("Ada was 36.\n\n")
+def test_the_form_goes_into_a_system_message() -> None:
+    system, user = with_schema("Ada was 36.", {"type": "object", "properties": {"age": {"type": "integer"}}})
+    assert system["role"] == "system"
+    assert '{"age": integer}' in system["content"]
+    assert user == {"role": "user", "content": "Text: Ada was 36."}
 
 
-def test_the_rest_of_a_conversation_stays_as_it_is() -> None:
-    given = [
-        {"role": "system", "content": "Be brief."},
-        {"role": "user", "content": "Hello."},
-        {"role": "assistant", "content": "Yes?"},
-        {"role": "user", "content": "Ada was 36."},
-    ]
-    messages = with_schema(given, True)
-    assert messages[:3] == given[:3]
-    assert "Ada was 36." in messages[3]["content"]
-    assert given[3]["content"] == "Ada was 36."
-
-
-def test_a_conversation_that_ends_otherwise_gets_the_form_in_its_system_message() -> None:
-    parts = [{"type": "text", "text": "Ada"}]
-    for given in ([{"role": "user", "content": parts}], [{"role": "tool", "content": "36"}]):
-        system, last = with_schema(given, {"type": "integer"})
-        assert system["role"] == "system"
-        assert "integer" in system["content"]
-        assert last == given[-1]
-    system, _ = with_schema([{"role": "system", "content": "Be brief."}, {"role": "tool", "content": "36"}], True)
+def test_a_conversation_of_the_callers_stays_whole() -> None:
+    given = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Ada."}]
+    system, user = with_schema(given, True)
     assert system["content"].startswith("Be brief.\n\n")
+    assert user == given[1]
+    assert given[0]["content"] == "Be brief."
 
 
 def test_tools_are_described_by_name_purpose_and_parameters() -> None:
