@@ -359,6 +359,7 @@ class Matcher:
         """Room above the top for a walk of any token."""
         top = int(self._registers[m.M_TOP])
         if top + self._scratch > self.cells.shape[0]:
+            self._check_depth()
             cells = np.zeros((2 * top + 2 * self._scratch, t.CELL_COLUMNS), dtype=np.int32)
             cells[:top] = self.cells[:top]
             self.cells = cells
@@ -447,7 +448,14 @@ class Matcher:
             raise LimitExceeded(f"nested deeper than {most} (Limits.stack_depth)")
         return True
 
+    def _check_depth(self) -> None:
+        """Called whenever the stack's memory grows, so that no stack passes twice the limit unseen."""
+        most = self._machine.limits.stack_depth
+        if self.cells[int(self._registers[m.M_CELL]), t.C_DEPTH] > most:
+            raise LimitExceeded(f"nested deeper than {most} (Limits.stack_depth)")
+
     def _grow_cells(self) -> None:
+        self._check_depth()
         cells = np.zeros((2 * self.cells.shape[0], t.CELL_COLUMNS), dtype=np.int32)
         cells[: self.cells.shape[0]] = self.cells
         self.cells = cells
