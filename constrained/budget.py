@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 Tokens = tuple[int, ...]
 
+_MOST_LOOKED_AT = 32
+"""Near a budget, tokens whose need depends on their text are looked at one by one if there are no more of them than this;
+if there are more, only the next token of the plan is kept."""
+
 
 class Budget:
     """The budget of one matcher.
@@ -106,14 +110,19 @@ class Budget:
         if plan is None:
             plan = self._plans[length - 1] = self._witness(matcher)
         verdicts: dict[tuple[int, int], bool] = {}
+        doubtful: set[tuple[int, int]] = set()
         for token, state, cell in over.tolist():
-            if plan and token == plan[0]:
+            if (plan and token == plan[0]) or not row[token >> 5] >> (token & 31) & 1:
                 continue
             if cell >= 0:
                 fits = verdicts.get((state, cell))
                 if fits is None:
                     needed = self._tokens_needed(matcher, state, cell)
                     fits = verdicts[state, cell] = needed + 1 <= left - 1
+                    if needed == FAR:
+                        doubtful.add((state, cell))
+                if not fits and len(over) <= _MOST_LOOKED_AT and (state, cell) in doubtful:
+                    fits = self.fits(matcher, token)
             else:
                 fits = self.fits(matcher, token)
             if not fits:

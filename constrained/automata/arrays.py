@@ -9,6 +9,7 @@ from constrained.automata.children import Indices, Progress, Wanted, distinct, s
 from constrained.automata.constants import Key
 from constrained.automata.item_plans import Items, LinkedItems, item_plan
 from constrained.automata.machine import Machine
+from constrained.automata.pending import Pending
 from constrained.automata.style import Style, add_gap
 from constrained.automata.transitions import Transitions
 from constrained.kernels.tables import OPEN_AHEAD, OPEN_HERE, goto, pop_after, push
@@ -97,6 +98,17 @@ def noted(frame: ArrayFrame, progress: Progress, item: Key) -> Progress:
         one._replace(seen=one.seen | {item}) if isinstance(plan, LinkedItems) and one is not None and plan.records(one) else one
         for plan, one in zip(frame.plans, progress, strict=True)
     ])  # fmt: skip
+
+
+def textless(progress: tuple[Any, ...]) -> tuple[Any, ...]:
+    """`progress` (or another part of a key) with numbers of items in place of items; itself if there are none."""
+    after = tuple([
+        one._replace(seen=len(one.seen)) if isinstance(one, Items) and one.seen
+        else (one.best._replace(seen=len(one.best.seen)), len(one.values)) if isinstance(one, Pending) and one.best.seen
+        else one
+        for one in progress
+    ])  # fmt: skip
+    return progress if all(new is old for new, old in zip(after, progress, strict=True)) else after
 
 
 def indifferent(frame: ArrayFrame, progress: Progress, ended: int) -> bool:

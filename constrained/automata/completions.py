@@ -8,7 +8,7 @@ from typing import Any
 
 from constrained.automata.lower_bounds import FAR, LowerBounds
 from constrained.automata.machine import Machine, expand_literal
-from constrained.automata.settling import records, settled
+from constrained.automata.settling import records, settled, textless
 from constrained.kernels import tables as t
 from grammars.errors import LimitExceeded
 
@@ -20,7 +20,10 @@ if it does not matter.
 """
 UNKNOWN = False
 
-_MOST_STEPS = 200_000
+_MOST_STEPS = 6_000
+_MOST_ALIKE = 12
+"""Configurations that differ in the texts of keys or items only, and are followed: each of them will do unless one of its
+texts has to come again, so a few are as good as all."""
 _PREFERRED = [*b'0a"}]', *range(0x30, 0x3A), *range(0x61, 0x7B), *range(0x20, 0x7F), *range(256)]
 
 
@@ -34,31 +37,56 @@ class Completions:
         self._preferred += [byte for byte in _PREFERRED if byte not in spellable]
         self._bounds = LowerBounds(machine)
         self._edges: dict[int, list[tuple[int, bytes]]] = {}
+        self._textless: dict[int, Any] = {}
 
     def shortest(self, state: int, stack: Stack) -> bytes:
         """One shortest text that leads from the configuration to the end of a sentence.
 
+        Where that takes too long to find (bounds know nothing of how alternatives hang together), a short one.
+
         Raises:
-            LimitExceeded: the search went on for too long.
+            LimitExceeded: none was found either.
         """
+        parts = []
+        while True:
+            found = self._search(state, stack)
+            if found is not None:
+                return b"".join([*parts, found[0]])
+            # leave the frame in use in the shortest way, which leaves a way to the end as all ways do, and look from there
+            found = self._search(state, stack, leave=True) if stack is not None else None
+            if found is None:
+                raise LimitExceeded(f"no completion found within {_MOST_STEPS} steps of the search")
+            part, state, stack = found
+            parts.append(part)
+
+    def _search(self, state: int, stack: Stack, *, leave: bool = False) -> tuple[bytes, int, Stack] | None:
+        """A shortest way to the end, or to where the frame in use is left, and where it leads; None: it is too far to see."""
+        ground = _depth(stack) - 1 if leave else -1
         below = _lengths(self._bounds, stack)
         start = (state, stack)
         queue: list[tuple[int, int, int, tuple[int, Stack]]] = [
             (self._bounds.of(state) + below[stack], 0, 0, start)
         ]
+        passed = below[stack[1]] if leave and stack is not None else 0
         came: dict[tuple[int, Stack], tuple[tuple[int, Stack], bytes] | None] = {start: None}
         spent: dict[tuple[int, Stack], int] = {start: 0}
         closed: set[tuple[int, Stack]] = set()
+        alike: dict[Any, int] = {}
         order = 0
         while queue:
             _, _, _, node = heapq.heappop(queue)
             if node in closed:
                 continue
             closed.add(node)
+            kind = self._without_texts(*node)
+            if kind is not None:
+                alike[kind] = alike.get(kind, 0) + 1
+                if alike[kind] > _MOST_ALIKE:
+                    continue
             if len(closed) > _MOST_STEPS:
                 break
-            if node[0] == self._machine.done and node[1] is None:
-                return _path(came, node)
+            if (_depth(node[1]) <= ground) if leave else (node[0] == self._machine.done and node[1] is None):
+                return _path(came, node), *node
             for label, after in self._steps(*node):
                 cost = spent[node] + len(label)
                 if cost < spent.get(after, FAR):
@@ -67,12 +95,39 @@ class Completions:
                     left = self._bounds.of(after[0]) + below[after[1]]
                     if left >= FAR:
                         continue
+                    if leave:
+                        left = 0 if _depth(after[1]) <= ground else left - passed
                     spent[after] = cost
                     came[after] = (node, label)
                     order += 1
                     # of equally good ones the furthest along first, and of those the latest
                     heapq.heappush(queue, (cost + left, left, -order, after))
-        raise LimitExceeded(f"no completion found within {_MOST_STEPS} steps of the search")
+        return None
+
+    def _without_texts(self, state: int, stack: Stack) -> Any:
+        """The configuration without the texts of keys and items; None if there are none."""
+        if (stack is None or len(stack) == 2) and not self._texts_of(state) and not self._stack_holds_texts(stack):
+            return None
+        frames = []
+        while stack is not None:
+            then = stack[0]
+            frames.append(self._texts_of(then if then >= 0 else -1 - then) or then)
+            stack = stack[1]
+        return (self._texts_of(state) or state, *frames)
+
+    def _stack_holds_texts(self, stack: Stack) -> bool:
+        while stack is not None:
+            then = stack[0]
+            if self._texts_of(then if then >= 0 else -1 - then):
+                return True
+            stack = stack[1]
+        return False
+
+    def _texts_of(self, state: int) -> Any:
+        """What identifies the state but for the texts that it knows; None if it knows none."""
+        if state not in self._textless:
+            self._textless[state] = textless(self._machine, state)
+        return self._textless[state]
 
     def leaving(self, state: int) -> bytes:
         """A shortest way from `state` to the end of its frame."""
@@ -118,6 +173,14 @@ class Completions:
                     after = settled(machine, after, then, stack[2] + read)
                 if after:
                     yield read, (after, appended(rest, read))
+
+
+def _depth(stack: Stack) -> int:
+    depth = 0
+    while stack is not None:
+        depth += 1
+        stack = stack[1]
+    return depth
 
 
 def pushed(machine: Machine, then: int, stack: Stack, text: bytes | bool) -> Stack:

@@ -29,6 +29,8 @@ Keys = frozenset[Key]
 NO_KEYS: Keys = frozenset()
 _NAMES = {None: "null", True: "true", False: "false"}
 _DEPTH = 4
+_MOST_PLAIN = 2_000
+"""Numbers up to so many digits are looked up as plain decimals too; languages hold the normalised ones otherwise."""
 
 
 def key_of(text: bytes) -> Key:
@@ -125,9 +127,8 @@ def _but(value: Node, excluded: Keys) -> Alternatives:
     texts = _texts(excluded)
     if string is not NONE and texts is not NONE:
         string = _reduced(regular.difference(string, texts))
-    equal = [equal_number_rx(key) for key in excluded if isinstance(key, Decimal)]
-    if number is not NONE and equal:
-        number = _reduced(regular.intersect(number, other_number_rx(regular.union(*equal))))
+    if number is not NONE:
+        number = _other_numbers(number, [key for key in excluded if isinstance(key, Decimal)])
     names = frozenset(_NAMES[key[0]] for key in excluded if isinstance(key, tuple) and key[0] != "[")
     tuples = [key for key in excluded if is_array(key)]
     sets = [key for key in excluded if isinstance(key, frozenset)]
@@ -140,6 +141,50 @@ def _but(value: Node, excluded: Keys) -> Alternatives:
         here = frozenset(key for key in sets if object_admits(members, key))
         objects.append(cast(ObjectShape, ObjectBut(members, here)) if here else members)
     return Alternatives(base.literals - names, number, string, tuple(arrays), tuple(objects))
+
+
+def _other_numbers(rx: Rx, excluded: list[Decimal]) -> Rx:
+    """The numbers of a language that are equal to none of the excluded ones.
+
+    Once a number was seen that plain texts of a sensible length cannot write, only such texts are left: to tell 1e66000
+    from its plain decimals takes as many states as those have digits.
+    """
+    wild = [key for key in excluded if _is_wild(key)]
+    if wild:
+        tame = _reduced(regular.intersect(rx, _TAME))
+        if tame is not NONE:
+            rx, excluded = tame, [key for key in excluded if not _is_wild(key)]
+    if not excluded:
+        return rx
+    return _reduced(regular.intersect(rx, other_number_rx(regular.union(*map(equal_number_rx, excluded)))))
+
+
+def is_wild(key: Key) -> bool:
+    """Whether a number occurs in a constant that cannot be told from others within a sensible number of states."""
+    if isinstance(key, Decimal):
+        return _is_wild(key)
+    if isinstance(key, frozenset):
+        return any(is_wild(item) for _, item in cast("frozenset[Any]", key))
+    return isinstance(key, tuple) and any(map(is_wild, key))
+
+
+def _is_wild(number: Decimal) -> bool:
+    """Whether `_TAME` holds no text of the number."""
+    _, digits, exponent = number.as_tuple()
+    last = next((at for at, digit in enumerate(reversed(digits)) if digit), 0)
+    return bool(number) and (number.adjusted() > 38 or cast(int, exponent) + last < -38)
+
+
+_DIGIT, _SIGN = regular.chars([(0x30, 0x39)]), regular.repeat(regular.literal("-"), 0, 1)
+_TAME = regular.concat(
+    _SIGN,
+    regular.union(regular.literal("0"), regular.concat(regular.chars([(0x31, 0x39)]), regular.repeat(_DIGIT, 0, 29))),
+    regular.repeat(regular.concat(regular.literal("."), regular.repeat(_DIGIT, 1, 29)), 0, 1),
+    regular.repeat(
+        regular.concat(regular.chars([(0x45, 0x45), (0x65, 0x65)]), regular.repeat(regular.chars([(0x2B, 0x2B), (0x2D, 0x2D)]), 0, 1), _DIGIT),
+        0, 1,
+    ),
+)  # fmt: skip
 
 
 def _reduced(rx: Rx) -> Rx:
@@ -171,7 +216,13 @@ def admits(value: Value, key: Key) -> bool:
 def _is_number_of(rx: Rx, number: Decimal) -> bool:
     if rx is NUMBER or rx is MEASURED or (rx is INTEGER and number == number.to_integral_value()):
         return True
-    return not regular.is_empty(regular.intersect(rx, equal_number_rx(number)))
+    sign, digits, exponent = number.as_tuple()
+    text = "".join(map(str, digits)).strip("0") or "0"
+    mantissa = text[0] + ("." + text[1:] if text[1:] else "")
+    written = ("-" if sign and number else "") + mantissa + (f"e{number.adjusted()}" if number else "")
+    if regular.matches(rx, written):
+        return True
+    return abs(number.adjusted()) < _MOST_PLAIN and regular.matches(rx, f"{number:f}")
 
 
 def array_admits(shape: ArrayShape, key: Key) -> bool:
@@ -236,10 +287,24 @@ def some_keys(value: Node, number: int) -> tuple[Key, ...]:
     return _some_keys(value, 4 << max(0, (number - 1).bit_length() - 2))
 
 
-@lru_cache(4096)
 def _some_keys(value: Node, number: int) -> tuple[Key, ...]:
+    return tuple([key for key, _ in _some_instances(value, number)])
+
+
+@lru_cache(4096)
+def _some_instances(value: Node, number: int) -> tuple[tuple[Key, int], ...]:
     with LOCK:
-        return tuple(one.key for one in instances(value, number))
+        return tuple([(one.key, len(one.text.encode())) for one in instances(value, number)])
+
+
+def least_sizes(value: Node, excluded: Keys, number: int) -> list[int] | None:
+    """Bytes of that many different constants of a value beside the excluded ones, if they are scalars; else None."""
+    here = value.alternatives()
+    if here.arrays or here.objects:
+        return None
+    wanted = len(excluded) + number
+    found = [size for key, size in _some_instances(value, 4 << max(0, (wanted - 1).bit_length() - 2)) if key not in excluded]
+    return found[:number]
 
 
 def has_more(value: Value, number: int, depth: int = _DEPTH) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterator
 from itertools import product
 from typing import Any, NamedTuple, cast
 
-from constrained.automata.constants import NO_KEYS, Key, Keys, admits, has_more, has_other, some_keys
+from constrained.automata.constants import NO_KEYS, Key, Keys, admits, has_more, has_other, is_wild, some_keys
 from constrained.automata.excluded import ArrayBut
 from constrained.automata.pending import Conditions, Mark, Pending, node, pending
 from grammars.errors import LimitExceeded
@@ -175,7 +175,9 @@ class LinkedItems:
             then = self._after(progress, holds, agree, progress.twin, unknown=0)
             if shape.unique:
                 then = self.known(then, key)
-            if self._counted(progress, holds) is not None and self.live(then):
+            if is_wild(key) and has_other(base, excluded | barred | {key}):
+                barred.add(key)  # rather than to follow it
+            elif self._counted(progress, holds) is not None and self.live(then):
                 marks.append(Mark(frozenset([key]), holds, (agree, progress.twin)))
             else:
                 barred.add(key)

@@ -7,7 +7,7 @@ from itertools import combinations
 from typing import Any, NamedTuple, cast
 
 from constrained.automata.children import Wanted
-from constrained.automata.constants import NO_KEYS, Key, Keys, admits, has_other
+from constrained.automata.constants import NO_KEYS, Key, Keys, admits, has_other, is_wild
 from constrained.automata.excluded import ObjectBut
 from constrained.automata.pending import Conditions, Mark, Pending, node, pending
 from constrained.automata.property_plans import OrderedPlan, UnorderedPlan, seen_names
@@ -72,6 +72,10 @@ class LinkedMembers:
     def missing(self, progress: Members) -> list[Property]:
         """The required properties that have not come yet."""
         return self.by_keys.missing(progress.base)
+
+    def wanted(self, progress: Members) -> int:
+        """How many properties must still come, at least."""
+        return max(self.by_keys.wanted(progress.base), progress.served != self._all_served)
 
     def offered(self, progress: Members) -> list[int]:
         """Indices of the declared properties that may come next."""
@@ -181,7 +185,9 @@ class LinkedMembers:
         for item, agree in _agreeing(progress.agree, key).items():
             if admits(value, item):
                 holds = frozenset(one for one, condition in conditions.items() if admits(condition, item))
-                if self.live(after(holds, agree)):
+                if is_wild(item) and has_other(value, frozenset({item, *barred})):
+                    barred.add(item)  # rather than to follow it
+                elif self.live(after(holds, agree)):
                     marks.append(Mark(frozenset([item]), holds, agree))
                 else:
                     barred.add(item)

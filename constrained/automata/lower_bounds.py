@@ -6,14 +6,15 @@ Every bound is a true lower bound; for most states it is exact, so that the sear
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, cast
 
 from constrained.automata import arrays, code_points, keys, objects, scalars, strings, text, values
 from constrained.automata.children import Progress, at_best
-from constrained.automata.constants import Among, But, text_size
-from constrained.automata.item_plans import LinkedItems
+from constrained.automata.constants import Among, But, least_sizes, text_size
+from constrained.automata.item_plans import ItemPlan, Items, LinkedItems
 from constrained.automata.machine import Machine, expand_literal
-from constrained.automata.linked_members import Plan
+from constrained.automata.linked_members import LinkedMembers, Members, Plan
+from grammars.json_schema.formulas import Node, conjunction
 from grammars.json_schema.shapes import Alternatives, Value
 from grammars.json_schema.shortest import shortest_size
 from grammars.regular import NONE, Rx, shortest_length
@@ -65,6 +66,10 @@ def _least_size(value: Value) -> int:
     sizes += [length for rx, quotes in ((here.number, 0), (here.string, 2))
               if rx is not NONE and (length := (shortest_length(rx) or 0) + quotes)]  # fmt: skip
     return max(size, min(sizes, default=FAR))
+
+
+_MOST_DIFFERENT = 64
+"""How many different members or items a bound tells apart."""
 
 
 def _words(languages: Iterable[Rx]) -> int:
@@ -135,9 +140,29 @@ def _one_beside(bounds: LowerBounds, rest: bytes, _outcome: int, inside: int, of
 def _object_rest(bounds: LowerBounds, plan: Plan, progress: Any) -> int:
     """Bytes of the required members that are missing, each with a comma, and of the closing brace."""
     total = 1
-    for one in plan.missing(progress):
+    missing = plan.missing(progress)
+    for one in missing:
         total += 1 + 1 + len(keys.encoded_key(one.name)) + 1 + bounds.value(one.value)
+    more = plan.wanted(progress) - len(missing)
+    if more > 0:
+        total += _others(bounds, plan, progress, more)
     return total
+
+
+def _others(bounds: LowerBounds, plan: Plan, progress: Any, number: int) -> int:
+    """Bytes of that many more members beside the required ones."""
+    base = progress.base if isinstance(progress, Members) else progress
+    by_keys = plan.by_keys if isinstance(plan, LinkedMembers) else plan
+    sizes = [
+        3 + len(keys.encoded_key(one.name)) + bounds.value(one.value)
+        for one in by_keys.available(base)
+        if not one.required
+    ]
+    for group in by_keys.groups:
+        value = bounds.value(group.value)
+        sizes += [4 + length + value for length in by_keys.name_lengths(group, base, min(number, _MOST_DIFFERENT))]
+    sizes.sort()
+    return sum(sizes[:number]) if len(sizes) >= min(number, _MOST_DIFFERENT) else FAR
 
 
 def _objects(bounds: LowerBounds, frame: objects.ObjectFrame, progress: Progress) -> int:
@@ -178,7 +203,26 @@ def _object_colon(
 
 
 def _after_key(bounds: LowerBounds, frame: objects.ObjectFrame, progress: Progress) -> int:
-    return 3
+    """The rest without the longest key that is in it, its quotes and the comma before."""
+    rest = []
+    for plan, one in zip(frame.plans, progress, strict=True):
+        if one is not None:
+            missing = plan.missing(one)
+            longest = max([len(keys.encoded_key(prop.name)) for prop in missing], default=0)
+            if plan.wanted(one) > len(missing):
+                longest = max(longest, _longest_other_key(plan, one, plan.wanted(one) - len(missing)))
+            rest.append(_object_rest(bounds, plan, one) - 2 - longest)
+    return max(3, min(rest, default=FAR))
+
+
+def _longest_other_key(plan: Plan, progress: Any, number: int) -> int:
+    """Bytes of the longest key, with its closing quote, that `_others` may have counted."""
+    base = progress.base if isinstance(progress, Members) else progress
+    by_keys = plan.by_keys if isinstance(plan, LinkedMembers) else plan
+    lengths = [len(keys.encoded_key(one.name)) for one in by_keys.available(base) if not one.required]
+    for group in by_keys.groups:
+        lengths += [1 + length for length in by_keys.name_lengths(group, base, min(number, _MOST_DIFFERENT))]
+    return max(lengths, default=0)
 
 
 def _after_value(bounds: LowerBounds, frame: objects.ObjectFrame, after: Progress, _indices: object) -> int:
@@ -197,9 +241,32 @@ def _arrays(bounds: LowerBounds, frame: arrays.ArrayFrame, progress: Progress) -
         total += sum(1 + bounds.value(shape.prefix[index]) for index in inside)
         beyond = least - max(seen[0], len(shape.prefix))
         if beyond > 0:
-            total += beyond * (1 + bounds.value(shape.rest))
+            total += beyond + _different(bounds, plan, seen, beyond)
+        if isinstance(plan, LinkedItems):
+            total = max(total, _counted(bounds, plan, seen))
         rest.append(total)
     return min(rest, default=FAR)
+
+
+def _counted(bounds: LowerBounds, plan: LinkedItems, progress: Items) -> int:
+    """Bytes of the items that one of the counts is short of, and of the closing bracket."""
+    shape, most = plan.shape, 1
+    for count, number in zip(shape.counts, progress.counts, strict=True):
+        if number < count.least:
+            items = {*shape.prefix[progress.index :], shape.rest}
+            size = min(bounds.value(conjunction(item, count.value)) for item in items)
+            most = max(most, 1 + (count.least - number) * (1 + size))
+    return most
+
+
+def _different(bounds: LowerBounds, plan: ItemPlan, progress: Any, number: int) -> int:
+    """Bytes of that many more items behind the prefix."""
+    rest = plan.shape.rest
+    if isinstance(plan, LinkedItems) and plan.shape.unique and 1 < number <= _MOST_DIFFERENT:
+        sizes = least_sizes(cast(Node, rest), progress.seen, number)
+        if sizes is not None:
+            return sum(sizes) if len(sizes) == number else FAR
+    return number * bounds.value(rest)
 
 
 def _array_first(bounds: LowerBounds, _gap: Rx, frame: arrays.ArrayFrame, progress: Progress) -> int:

@@ -118,6 +118,42 @@ def _keys(progress: Any) -> tuple[Any, ...]:
     return progress.base if isinstance(progress, Members) else progress
 
 
+def noted(frame: ObjectFrame, progress: Progress, name: str) -> Progress:
+    """`progress`, where nothing is pending, if the key `name` had come before."""
+    after: list[Any] = []
+    for plan, one in zip(frame.plans, progress, strict=True):
+        keys = _keys(one) if one is not None else ()
+        if name in plan.numbers or len(keys) < 4:
+            after.append(one)
+        else:
+            keys = (*keys[:2], keys[2] | {name}, keys[3])
+            after.append(one._replace(base=keys) if isinstance(one, Members) else keys)
+    return tuple(after)
+
+
+def textless(progress: tuple[Any, ...]) -> tuple[Any, ...]:
+    """`progress` (or another part of a key) with numbers of keys in place of keys; itself if there are none."""
+    after: list[Any] = []
+    for one in progress:
+        keys = _keys(one) if one is not None else ()
+        if type(keys) is tuple and len(keys) == 4 and isinstance(keys[2], frozenset) and keys[2]:
+            after.append((type(one), keys[0], keys[1], len(keys[2]), getattr(one, "served", 0)))
+        else:
+            after.append(one)
+    return progress if all(new is old for new, old in zip(after, progress, strict=True)) else tuple(after)
+
+
+def any_key_follows(frame: ObjectFrame, progress: Progress) -> bool:
+    """Whether keys are free enough for one that must not come again to take no way to the end; a sufficient test."""
+    return any(
+        one is not None
+        and not isinstance(plan, LinkedMembers)
+        and plan.offers_undeclared(one)
+        and any(group.names is ALL for group in plan.groups)
+        for plan, one in zip(frame.plans, progress, strict=True)
+    )
+
+
 def is_open(progress: Progress) -> bool:
     """Whether an undeclared key has come of which the text would have to be known."""
     return any(one is not None and unknown_names(_keys(one)) > 0 for one in progress)

@@ -50,8 +50,10 @@ class Pending:
             if outcome >> index & 1:
                 return self.after(mark.holds, mark.tag)
         for index, holds, tests in self._parts:
-            if outcome >> index & 1:
-                return self.after(holds | {one for at, one in tests if outcome >> at & 1}, None)
+            met = {one for at, one in tests if outcome >> at & 1}
+            # a test implies its part, but the part may be read in fewer writings (see `constants._other_numbers`)
+            if met or outcome >> index & 1:
+                return self.after(holds | met, None)
         return None
 
     def outcomes(self) -> Iterator[int]:

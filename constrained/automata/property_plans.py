@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from grammars.json_schema.feasibility import some_words
 from grammars.json_schema.shapes import KeyGroup, ObjectShape, Property, Value
-from grammars.regular import Rx, longest_length, matches, words
+from grammars.regular import Rx, difference, literals, longest_length, matches, words
 
 Progress = tuple[Any, ...]
 NO_NAMES: frozenset[str] = frozenset()
@@ -46,6 +47,7 @@ class PropertyPlan:
         self._groups: tuple[KeyGroup, ...] | None = None
         self._bounded = self._count_to > 0 or shape.max_properties is not None
         self._few_names: bool | None = None
+        self._lengths: dict[Any, list[int]] = {}
 
     def alive(self, index: int) -> bool:
         """Whether the declared property can have a value at all."""
@@ -111,6 +113,19 @@ class PropertyPlan:
     def complete(self, progress: Progress) -> bool:
         """Whether the object may end here."""
         return self.required_left(progress) == 0 and progress[1] >= self.shape.min_properties
+
+    def wanted(self, progress: Progress) -> int:
+        """How many properties must still come."""
+        return max(self.required_left(progress), self.shape.min_properties - progress[1])
+
+    def name_lengths(self, group: KeyGroup, progress: Progress, number: int) -> list[int]:
+        """Lengths of the shortest keys of a group that may still come, at most `number`."""
+        barred = [*self.numbers, *seen_names(progress)]
+        key = (group, frozenset(barred), number)
+        if key not in self._lengths:
+            names = difference(group.names, literals(barred)) if barred else group.names
+            self._lengths[key] = [len(name) for name in some_words(names, number)]
+        return self._lengths[key]
 
     def declared(self, progress: Progress, index: int) -> tuple[Value, Progress]:
         """What the declared property `index` must be, and the progress after it."""

@@ -10,12 +10,20 @@ import json
 
 from typing import Any, cast
 
-from constrained.automata import arrays, objects, strings
+from constrained.automata import arrays, keys, objects, strings
 from constrained.automata.constants import key_of
 from constrained.automata.machine import Machine
+from constrained.automata.pending import Pending
 from grammars.errors import LimitExceeded
 from grammars.regular import NONE, longest_length
 
+_IN_ARRAYS = {arrays.expand_next: b"[0", arrays.expand_item: b"[0,"}
+_IN_OBJECTS = {
+    objects.expand_colon: b'{"?"', objects.expand_member: b'{"?":',
+    objects.expand_next: b'{"?":0', objects.expand_comma: b'{"?":0,',
+}  # fmt: skip
+"""States that may know that there was something, with a text that leads to one."""
+_IN_KEYS = (strings.expand_string, keys.expand_beside, keys.expand_one_beside)
 _AFTER_VALUE = b",] \t\r\n"
 
 
@@ -54,23 +62,41 @@ def records(machine: Machine, then: int) -> bool:
     return key[0] is objects.resolve_key or (key[0] is arrays.resolve_item and key[1].linked)
 
 
-def forgetful(machine: Machine, state: int) -> int | None:
-    """The state of an array that takes what is not known for different from everything; None if `state` is another."""
+def textless(machine: Machine, state: int) -> Any:
+    """What identifies a state but for the texts that it knows; None if it knows none."""
     key = machine.key(state)
-    if key[0] is not arrays.expand_next and key[0] is not arrays.expand_item:
+    if key[0].__module__ == arrays.__name__:
+        strip = arrays.textless
+    elif key[0].__module__ == objects.__name__:
+        strip = objects.textless
+    else:
         return None
-    function, gap, frame, progress = key
-    return machine.state((function, gap, frame, arrays.forgotten(frame, progress)))
+    parts = [strip(part) if type(part) is tuple else part for part in key]
+    return tuple(parts) if any(new is not old for new, old in zip(parts, key, strict=True)) else None
+
+
+def forgetful(machine: Machine, state: int) -> int | None:
+    """The state that takes what is not known for different from everything; None where that is not easy to say."""
+    key = machine.key(state)
+    if key[0] in _IN_ARRAYS:
+        function, gap, frame, progress = key
+        return machine.state((function, gap, frame, arrays.forgotten(frame, progress))) if machine.is_open(state) else state
+    if key[0] in _IN_OBJECTS and objects.is_open(key[-1]):
+        if any(isinstance(one, Pending) for one in key[-1]):
+            return None
+        return machine.state((*key[:-1], objects.forgotten(key[-1])))
+    return state
 
 
 def doubted(machine: Machine, state: int, completion: bytes) -> list[int]:
-    """Where an array that can be finished by `completion` would be if one of the items in there had come before."""
-    function, gap, frame, progress = machine.key(state)
-    items = key_of((b"[0" if function is arrays.expand_next else b"[0,") + completion)
-    return [
-        machine.state((function, gap, frame, arrays.noted(frame, progress, item)))
-        for item in set(cast("tuple[Any, ...]", items)[2:])
-    ]
+    """Where a frame that can be finished by `completion` would be if one of the items or keys in there had come before."""
+    key = machine.key(state)
+    if key[0] in _IN_ARRAYS:
+        items = key_of(_IN_ARRAYS[key[0]] + completion)
+        texts = set(cast("tuple[Any, ...]", items)[2:])
+        return [machine.state((*key[:-1], arrays.noted(key[2], key[3], item))) for item in texts]
+    pairs = json.loads(_IN_OBJECTS[key[0]] + completion, object_pairs_hook=list)
+    return [machine.state((*key[:-1], objects.noted(key[2], key[-1], name))) for name, _ in pairs[1:]]
 
 
 def indifferent(machine: Machine, state: int, then: int | None) -> bool:
@@ -82,6 +108,11 @@ def indifferent(machine: Machine, state: int, then: int | None) -> bool:
     key = machine.key(state)
     if key[0] is arrays.expand_item:
         return arrays.indifferent(key[2], key[3], ended=0)
+    if key[0] is objects.expand_comma:
+        return objects.any_key_follows(key[2], key[3])
+    if then is not None and then < 0 and key[0] in _IN_KEYS:
+        below = machine.key(-1 - then)
+        return below[0] is objects.resolve_key and objects.any_key_follows(below[1], below[2])
     if key[0] is strings.expand_string and then is not None and then >= 0:
         below = machine.key(then)
         return (

@@ -78,12 +78,12 @@ class CompletionStore:
 
     def _leaving(self, state: int) -> int:
         """Single-byte tokens from `state` to the end of its frame, whatever text an open state stands for."""
-        if not self._machine.is_open(state):
-            return self._spelled(self._search.leaving(state))
         free = forgetful(self._machine, state)
+        if free == state:
+            return self._spelled(self._search.leaving(state))
+        if free is None:
+            return FAR
         try:
-            if free is None:  # another key that has to come after one that is not known is not looked for
-                return self._spelled(self._search.leaving(state))
             best = self._search.leaving(free)
             others = [self._search.leaving(one) for one in doubted(self._machine, free, best)]
         except LimitExceeded:
