@@ -104,7 +104,6 @@ class Budget:
             return
         length = len(self._plans)
         left = self.left(length)
-        completions = self._completions
         _, over = self._survey(matcher, left - 2, in_tokens=True)
         plan = self._plan(length)
         if plan is None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from constrained.automata.children import Indices, Progress, Wanted, distinct, survivors
-from constrained.automata.constants import Key
+from constrained.automata.constants import NO_KEYS, Key
 from constrained.automata.item_plans import Items, LinkedItems, item_plan
 from constrained.automata.machine import Machine
 from constrained.automata.pending import Pending
@@ -103,8 +103,8 @@ def noted(frame: ArrayFrame, progress: Progress, item: Key) -> Progress:
 def textless(progress: tuple[Any, ...]) -> tuple[Any, ...]:
     """`progress` (or another part of a key) with numbers of items in place of items; itself if there are none."""
     after = tuple([
-        one._replace(seen=len(one.seen)) if isinstance(one, Items) and one.seen
-        else (one.best._replace(seen=len(one.best.seen)), len(one.values)) if isinstance(one, Pending) and one.best.seen
+        (one._replace(seen=NO_KEYS), len(one.seen)) if isinstance(one, Items) and one.seen
+        else (one.best._replace(seen=NO_KEYS), len(one.best.seen), len(one.values)) if isinstance(one, Pending) and one.best.seen
         else one
         for one in progress
     ])  # fmt: skip

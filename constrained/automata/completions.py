@@ -47,7 +47,7 @@ class Completions:
         Raises:
             LimitExceeded: none was found either.
         """
-        parts = []
+        parts: list[bytes] = []
         while True:
             found = self._search(state, stack)
             if found is not None:

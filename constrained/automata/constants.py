@@ -50,7 +50,7 @@ def text_size(key: Key) -> int:
     if isinstance(key, Decimal):
         return 1
     if isinstance(key, frozenset):
-        return 1 + max(1, sum(4 + len(name) + text_size(item) for name, item in cast("frozenset[Any]", key)))
+        return 1 + max(1, sum(4 + len(name) + text_size(item) for name, item in key))
     items = cast("tuple[Any, ...]", key)
     if items[0] == "[":
         return 1 + max(1, sum(1 + text_size(item) for item in items[1:]))
@@ -75,7 +75,7 @@ class Among:
 def _among(keys: Keys) -> Alternatives:
     numbers = [equal_number_rx(key) for key in keys if isinstance(key, Decimal)]
     arrays = [cast("tuple[Any, ...]", key)[1:] for key in keys if is_array(key)]
-    objects = [cast("frozenset[Any]", key) for key in keys if isinstance(key, frozenset)]
+    objects = [key for key in keys if isinstance(key, frozenset)]
     return Alternatives(
         frozenset(_NAMES[key[0]] for key in keys if isinstance(key, tuple) and key[0] != "["),
         regular.union(*numbers) if numbers else NONE,
@@ -164,7 +164,7 @@ def is_wild(key: Key) -> bool:
     if isinstance(key, Decimal):
         return _is_wild(key)
     if isinstance(key, frozenset):
-        return any(is_wild(item) for _, item in cast("frozenset[Any]", key))
+        return any(is_wild(item) for _, item in key)
     return isinstance(key, tuple) and any(map(is_wild, key))
 
 
@@ -176,15 +176,17 @@ def _is_wild(number: Decimal) -> bool:
 
 
 _DIGIT, _SIGN = regular.chars([(0x30, 0x39)]), regular.repeat(regular.literal("-"), 0, 1)
+_EXPONENT = regular.concat(
+    regular.chars([(0x45, 0x45), (0x65, 0x65)]),
+    regular.repeat(regular.chars([(0x2B, 0x2B), (0x2D, 0x2D)]), 0, 1),
+    _DIGIT,
+)
 _TAME = regular.concat(
     _SIGN,
     regular.union(regular.literal("0"), regular.concat(regular.chars([(0x31, 0x39)]), regular.repeat(_DIGIT, 0, 29))),
     regular.repeat(regular.concat(regular.literal("."), regular.repeat(_DIGIT, 1, 29)), 0, 1),
-    regular.repeat(
-        regular.concat(regular.chars([(0x45, 0x45), (0x65, 0x65)]), regular.repeat(regular.chars([(0x2B, 0x2B), (0x2D, 0x2D)]), 0, 1), _DIGIT),
-        0, 1,
-    ),
-)  # fmt: skip
+    regular.repeat(_EXPONENT, 0, 1),
+)
 
 
 def _reduced(rx: Rx) -> Rx:
@@ -216,7 +218,7 @@ def admits(value: Value, key: Key) -> bool:
 def _is_number_of(rx: Rx, number: Decimal) -> bool:
     if rx is NUMBER or rx is MEASURED or (rx is INTEGER and number == number.to_integral_value()):
         return True
-    sign, digits, exponent = number.as_tuple()
+    sign, digits, _ = number.as_tuple()
     text = "".join(map(str, digits)).strip("0") or "0"
     mantissa = text[0] + ("." + text[1:] if text[1:] else "")
     written = ("-" if sign and number else "") + mantissa + (f"e{number.adjusted()}" if number else "")

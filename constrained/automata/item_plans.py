@@ -22,7 +22,7 @@ class Items(NamedTuple):
     """How far an array has come.
 
     Attributes:
-        index: items so far, or the least number that means the same for all that follows.
+        number: of items so far, or the least number that means the same for all that follows.
         counts: for each count of the shape how many items satisfied it, as far as that matters.
         twin: two items were equal, or need not be.
         agree: excluded arrays that begin with the items so far.
@@ -30,7 +30,7 @@ class Items(NamedTuple):
         unknown: how many more there were whose text is not known (a walk does not look at texts).
     """
 
-    index: int
+    number: int
     counts: tuple[int, ...]
     twin: bool
     agree: Keys
@@ -89,16 +89,16 @@ class LinkedItems:
     def complete(self, progress: Items) -> bool:
         """Whether the array may end here."""
         return (
-            progress.index >= self.shape.min_items
+            progress.number >= self.shape.min_items
             and progress.twin
             and all(n >= count.least for n, count in zip(progress.counts, self.shape.counts, strict=True))
-            and not any(_length(other) == progress.index for other in progress.agree)
+            and not any(_length(other) == progress.number for other in progress.agree)
         )
 
     def missing(self, progress: Items) -> int:
         """How many items must still come, at least."""
         short = [count.least - n for n, count in zip(progress.counts, self.shape.counts, strict=True)]
-        return max([0, self.shape.min_items - progress.index, not progress.twin, *short])
+        return max([0, self.shape.min_items - progress.number, not progress.twin, *short])
 
     def known(self, progress: Items, item: Key) -> Items:
         """The progress with the one item that was not known."""
@@ -120,9 +120,9 @@ class LinkedItems:
         shape = self.shape
         if not shape.unique or shape.counts or progress.agree:
             return False
-        last = max(shape.min_items, progress.index + 1 - ended)
+        last = max(shape.min_items, progress.number + 1 - ended)
         most = len(progress.seen) + last + 2
-        positions = range(progress.index, min(last, max(progress.index, len(shape.prefix)) + 1))
+        positions = range(progress.number, min(last, max(progress.number, len(shape.prefix)) + 1))
         return all(has_more(self._item_at(index), most) for index in positions)
 
     def live(self, progress: Items) -> bool:
@@ -137,7 +137,7 @@ class LinkedItems:
         return None if found is None else (found, found)
 
     def _next_item(self, progress: Items) -> Pending | None:
-        shape, index = self.shape, progress.index
+        shape, index = self.shape, progress.number
         if shape.max_items is not None and index >= shape.max_items:
             return None
         base = self._item_at(index)
@@ -236,7 +236,7 @@ class LinkedItems:
         return _united(parts)
 
     def _after(self, progress: Items, holds: Conditions, agree: Keys, twin: bool, unknown: int) -> Items:
-        index = progress.index + 1
+        index = progress.number + 1
         if self.shape.max_items is None and not agree:
             index = min(index, self._floor)
         counts = list(progress.counts)
@@ -273,17 +273,17 @@ class LinkedItems:
     def _horizon(self, progress: Items) -> int:
         """No way to the end needs an array longer than this."""
         more = sum(max(0, count.least - n) for n, count in zip(progress.counts, self.shape.counts, strict=True))
-        horizon = max(self._floor, progress.index) + more + 2 * (not progress.twin) + 1
+        horizon = max(self._floor, progress.number) + more + 2 * (not progress.twin) + 1
         horizon = max([horizon, *[_length(other) + 1 for other in progress.agree]])
         return horizon if self.shape.max_items is None else min(horizon, self.shape.max_items)
 
     def _options(self, progress: Items) -> Iterator[tuple[Node, Items]]:
         """What the next item can be and the progress after it, excluded arrays apart."""
-        for value, added in counting_options(self._item_at(progress.index), self.shape.counts, progress.index):
+        for value, added in counting_options(self._item_at(progress.number), self.shape.counts, progress.number):
             holds = frozenset(one for one, n in enumerate(added) if n)
             if self._counted(progress, holds) is not None and not value.is_empty():
                 then = self._after(progress, holds, NO_KEYS, progress.twin, unknown=0)
-                yield value, then._replace(index=progress.index + 1)
+                yield node(value), then._replace(number=progress.number + 1)
 
     def _reaches(self, progress: Items, twin: Node | None = None) -> bool:
         """Whether an end can be reached; with `twin`, by an item that is one of its instances."""
@@ -294,7 +294,7 @@ class LinkedItems:
             here, held = todo.pop()
             if self.complete(here):
                 return True
-            if here.index >= horizon:
+            if here.number >= horizon:
                 continue
             for after in self._steps(here, held, twin):
                 if after not in visited:
@@ -305,7 +305,7 @@ class LinkedItems:
         return False
 
     def _steps(self, here: Items, held: Node | None, twin: Node | None) -> Iterator[_Reached]:
-        index = here.index
+        index = here.number
         nexts = frozenset(_item(other, index) for other in here.agree if _length(other) > index)
         for value, then in self._options(here):
             for key in nexts:
@@ -332,21 +332,21 @@ class LinkedItems:
     def _later_values(self, progress: Items) -> list[Node]:
         """The different values that an item after the next one can have."""
         found: dict[Node, None] = {}
-        for index in range(progress.index + 1, self._horizon(progress)):
+        for index in range(progress.number + 1, self._horizon(progress)):
             for value, _ in counting_options(self._item_at(index), self.shape.counts, index):
                 if not value.is_empty():
-                    found[value] = None
+                    found[node(value)] = None
         return list(found)
 
     def _distinct_way(self, progress: Items) -> Keys | None:
         shape = self.shape
         if shape.counts or progress.agree:
             return self._searched_way(progress)
-        missing = shape.min_items - progress.index
+        missing = shape.min_items - progress.number
         if missing <= 0:
             return NO_KEYS
         needed = len(progress.seen) + missing + 1
-        positions = range(progress.index, min(shape.min_items, max(progress.index, len(shape.prefix)) + 1))
+        positions = range(progress.number, min(shape.min_items, max(progress.number, len(shape.prefix)) + 1))
         tight = [value for index in positions if not has_more(value := self._item_at(index), needed)]
         if tight and tight[-1] is self._item_at(shape.min_items - 1) and shape.min_items > len(shape.prefix):
             tight += [tight[-1]] * (shape.min_items - 1 - positions[-1])
@@ -371,19 +371,19 @@ class LinkedItems:
                 raise LimitExceeded("too many ways to finish an array of different items", self.shape.rest.pointer)
             if self.complete(here):
                 return chosen
-            if here.index >= horizon:
+            if here.number >= horizon:
                 continue
             taken = progress.seen | chosen
-            nexts = {_item(other, here.index) for other in here.agree if _length(other) > here.index}
+            nexts = {_item(other, here.number) for other in here.agree if _length(other) > here.number}
             grown = []
             for value, then in self._options(here):
-                spare = horizon - here.index + 1  # as many as can be wanted elsewhere: more are as good as these
+                spare = horizon - here.number + 1  # as many as can be wanted elsewhere: more are as good as these
                 for key in some_keys(value, len(taken) + len(nexts) + spare):
                     if key in taken:
                         continue
                     agree = NO_KEYS
                     if key in nexts:
-                        index = here.index
+                        index = here.number
                         agree = frozenset(o for o in here.agree if _length(o) > index and _item(o, index) == key)
                     else:
                         spare -= 1

@@ -181,7 +181,7 @@ class LinkedMembers:
             return Members(base, progress.served | sum(1 << one for one in holds), cast(Keys, tag or NO_KEYS))
 
         marks = []
-        barred = set()
+        barred: set[Key] = set()
         for item, agree in _agreeing(progress.agree, key).items():
             if admits(value, item):
                 holds = frozenset(one for one, condition in conditions.items() if admits(condition, item))
@@ -222,11 +222,11 @@ class LinkedMembers:
             yield from self._members(here, name, node(value), base, self._open_witnesses(here, name))
         if self.by_keys.offers_undeclared(here.base):
             barred = [*self.numbers, *seen_names(here.base)]
-            for names, name, value, _, witnesses in list(self._cells(here)):
-                word = _unused(names, barred) if name is None else name
-                if word is not None:
-                    base = self.by_keys.with_undeclared(here.base, word)
-                    yield from self._members(here, word, node(value), base, witnesses)
+            for names, only, value, _, witnesses in list(self._cells(here)):
+                host = _unused(names, barred) if only is None else only
+                if host is not None:
+                    base = self.by_keys.with_undeclared(here.base, host)
+                    yield from self._members(here, host, node(value), base, witnesses)
 
     def _members(
         self, here: Members, name: str, value: Node, base: Base, witnesses: tuple[int, ...]

@@ -12,8 +12,8 @@ from constrained.automata import arrays, code_points, keys, objects, scalars, st
 from constrained.automata.children import Progress, at_best
 from constrained.automata.constants import Among, But, least_sizes, text_size
 from constrained.automata.item_plans import ItemPlan, Items, LinkedItems
-from constrained.automata.machine import Machine, expand_literal
 from constrained.automata.linked_members import LinkedMembers, Members, Plan
+from constrained.automata.machine import Machine, expand_literal
 from grammars.json_schema.formulas import Node, conjunction
 from grammars.json_schema.shapes import Alternatives, Value
 from grammars.json_schema.shortest import shortest_size
@@ -253,7 +253,7 @@ def _counted(bounds: LowerBounds, plan: LinkedItems, progress: Items) -> int:
     shape, most = plan.shape, 1
     for count, number in zip(shape.counts, progress.counts, strict=True):
         if number < count.least:
-            items = {*shape.prefix[progress.index :], shape.rest}
+            items = {*shape.prefix[progress.number :], shape.rest}
             size = min(bounds.value(conjunction(item, count.value)) for item in items)
             most = max(most, 1 + (count.least - number) * (1 + size))
     return most

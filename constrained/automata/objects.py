@@ -82,7 +82,8 @@ class ObjectFrame:
         wanted: list[Wanted] = []
         after: list[Any] = []
         for plan, one in zip(self.plans, progress, strict=True):
-            value, then = None, None
+            value: Wanted = None
+            then: Any = None
             if one is not None:
                 index = plan.numbers.get(name)
                 if index is not None:

@@ -26,7 +26,7 @@ def seen_names(progress: Progress) -> frozenset[str]:
 
 def unknown_names(progress: Progress) -> int:
     """How many undeclared keys have come whose text is not known."""
-    return progress[3] if len(progress) > 2 else 0
+    return int(progress[3]) if len(progress) > 2 else 0
 
 
 class PropertyPlan:
@@ -94,7 +94,7 @@ class PropertyPlan:
         """The count after one more property, kept only as far as it matters."""
         if not self._bounded:
             return 0
-        count = progress[1] + 1
+        count = int(progress[1]) + 1
         return count if self.shape.max_properties is not None else min(count, self._count_to)
 
     def feasible(self, progress: Progress) -> bool:
@@ -112,7 +112,7 @@ class PropertyPlan:
 
     def complete(self, progress: Progress) -> bool:
         """Whether the object may end here."""
-        return self.required_left(progress) == 0 and progress[1] >= self.shape.min_properties
+        return self.required_left(progress) == 0 and int(progress[1]) >= self.shape.min_properties
 
     def wanted(self, progress: Progress) -> int:
         """How many properties must still come."""
@@ -234,7 +234,7 @@ class UnorderedPlan(PropertyPlan):
         self._required = sum(1 << index for index, one in enumerate(shape.properties) if one.required)
 
     def required_left(self, progress: Progress) -> int:
-        return (self._required & ~progress[0]).bit_count()
+        return (self._required & ~int(progress[0])).bit_count()
 
     def missing(self, progress: Progress) -> list[Property]:
         return [one for index, one in enumerate(self.properties) if one.required and not progress[0] >> index & 1]

@@ -7,7 +7,6 @@ only knows that there was one.  A commit puts the state in its place that knows 
 from __future__ import annotations
 
 import json
-
 from typing import Any, cast
 
 from constrained.automata import arrays, keys, objects, strings
