@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from constrained.automata.completions import UNKNOWN, pushed
-from constrained.automata.settling import settled
+from constrained.automata.settling import looks_back, settled
 from constrained.budget import Budget
 from constrained.errors import TokenRejected
 from constrained.kernels import machine as m
@@ -418,8 +418,12 @@ class Matcher:
         """Put the state in place that the open one of `position` stands for after `data`; False if there is none."""
         state, after, _, consumed, before, _, written = position.tolist()
         cell = before
-        while self.cells[cell, t.C_NEXT] != after:
+        with self._machine.lock:
+            own = looks_back(self._machine, state)
+        while self.cells[cell, t.C_NEXT] != after and not own:
             cell = int(self.cells[cell, t.C_NEXT])
+        if own:
+            cell = after
         mark = int(self.cells[cell, t.C_MARK])
         text = self._text[min(mark, written) : written].tobytes() + data[max(0, mark - written) : consumed].tobytes()
         with self._machine.lock:

@@ -8,7 +8,7 @@ from typing import Any
 
 from constrained.automata.lower_bounds import FAR, LowerBounds
 from constrained.automata.machine import Machine, expand_literal
-from constrained.automata.settling import records, settled, textless
+from constrained.automata.settling import is_known, records, settled, textless
 from constrained.kernels import tables as t
 from grammars.errors import LimitExceeded
 
@@ -64,9 +64,7 @@ class Completions:
         ground = _depth(stack) - 1 if leave else -1
         below = _lengths(self._bounds, stack)
         start = (state, stack)
-        queue: list[tuple[int, int, int, tuple[int, Stack]]] = [
-            (self._bounds.of(state) + below[stack], 0, 0, start)
-        ]
+        queue: list[tuple[int, int, int, tuple[int, Stack]]] = [(self._bounds.of(state) + below[stack], 0, 0, start)]
         passed = below[stack[1]] if leave and stack is not None else 0
         came: dict[tuple[int, Stack], tuple[tuple[int, Stack], bytes] | None] = {start: None}
         spent: dict[tuple[int, Stack], int] = {start: 0}
@@ -169,7 +167,9 @@ class Completions:
                 then, rest = stack[:2]
                 read = label if kind == t.POP_AFTER else b""
                 after = then if then >= 0 else machine.resolve(-1 - then, outcome)
-                if machine.is_open(after) and stack[2] is not UNKNOWN:
+                if not is_known(machine, then, outcome):
+                    continue  # keys that have to be told from others are not needed
+                if machine.is_open(after) and len(stack) == 3 and stack[2] is not UNKNOWN:
                     after = settled(machine, after, then, stack[2] + read)
                 if after:
                     yield read, (after, appended(rest, read))

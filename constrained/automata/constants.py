@@ -33,9 +33,14 @@ _MOST_PLAIN = 2_000
 """Numbers up to so many digits are looked up as plain decimals too; languages hold the normalised ones otherwise."""
 
 
-def key_of(text: bytes) -> Key:
-    """The key of a JSON text."""
-    return equality_key(json.loads(text, parse_int=Decimal, parse_float=Decimal))
+def parsed(text: bytes) -> Any:
+    """A JSON text, numbers as exact decimals."""
+    return json.loads(text, parse_int=Decimal, parse_float=Decimal)
+
+
+def key_of(value: Any) -> Key:
+    """The key of a parsed JSON value."""
+    return equality_key(value)
 
 
 def is_array(key: Key) -> bool:
@@ -81,11 +86,15 @@ def _among(keys: Keys) -> Alternatives:
         regular.union(*numbers) if numbers else NONE,
         _texts(keys),
         tuple(
-            ArrayShape(tuple(Among(frozenset([item])) for item in items), Among(NO_KEYS), len(items)) for items in arrays
+            ArrayShape(tuple(Among(frozenset([item])) for item in items), Among(NO_KEYS), len(items))
+            for items in arrays
         ),
         tuple(
             ObjectShape(
-                tuple(Property(name, Among(frozenset([item])), True) for name, item in sorted(pairs, key=lambda p: p[0])), ()
+                tuple(
+                    Property(name, Among(frozenset([item])), True) for name, item in sorted(pairs, key=lambda p: p[0])
+                ),
+                (),
             )
             for pairs in objects
         ),
@@ -263,7 +272,8 @@ def object_admits(shape: ObjectShape, key: Key) -> bool:
         if value is None or not admits(value, item):
             return False
     return all(
-        any(has(one.names, name) and admits(one.value, item) for name, item in members.items()) for one in shape.witnesses
+        any(has(one.names, name) and admits(one.value, item) for name, item in members.items())
+        for one in shape.witnesses
     )
 
 
@@ -305,7 +315,9 @@ def least_sizes(value: Node, excluded: Keys, number: int) -> list[int] | None:
     if here.arrays or here.objects:
         return None
     wanted = len(excluded) + number
-    found = [size for key, size in _some_instances(value, 4 << max(0, (wanted - 1).bit_length() - 2)) if key not in excluded]
+    found = [
+        size for key, size in _some_instances(value, 4 << max(0, (wanted - 1).bit_length() - 2)) if key not in excluded
+    ]
     return found[:number]
 
 

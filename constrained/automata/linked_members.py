@@ -42,10 +42,13 @@ class LinkedMembers:
 
     def __init__(self, shape: ObjectShape, excluded: Keys, any_order: bool) -> None:
         longest = max([0, *[len(cast("frozenset[Any]", one)) for one in excluded]])
-        self.by_keys = (UnorderedPlan if any_order else OrderedPlan)(shape, longest + 1 if excluded else 0)
+        self.by_keys = (UnorderedPlan if any_order else OrderedPlan)(
+            shape, longest + 1 if excluded else 0, keeps_names=True
+        )
         self.shape = shape
         self.properties = shape.properties
         self.numbers = self.by_keys.numbers
+        self.is_loose = False
         self._witnesses = shape.witnesses
         self._all_served = (1 << len(shape.witnesses)) - 1
         self._excluded = excluded
@@ -191,7 +194,9 @@ class LinkedMembers:
                     marks.append(Mark(frozenset([item]), holds, agree))
                 else:
                     barred.add(item)
-        return pending([value], conditions, lambda holds: self.live(after(holds, None)), frozenset(barred), marks, after)
+        return pending(
+            [value], conditions, lambda holds: self.live(after(holds, None)), frozenset(barred), marks, after
+        )
 
     # ---- whether there is a way to the end
 

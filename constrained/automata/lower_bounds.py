@@ -191,13 +191,23 @@ def _object_key(bounds: LowerBounds, frame: objects.ObjectFrame, progress: Progr
 
 
 def _object_member(
-    bounds: LowerBounds, _gap: Rx, frame: objects.ObjectFrame, wanted: tuple[Value, ...], _indices: object, after: Progress
+    bounds: LowerBounds,
+    _gap: Rx,
+    frame: objects.ObjectFrame,
+    wanted: tuple[Value, ...],
+    _indices: object,
+    after: Progress,
 ) -> int:
     return bounds.least(wanted) + _objects(bounds, frame, after)
 
 
 def _object_colon(
-    bounds: LowerBounds, gap: Rx, frame: objects.ObjectFrame, wanted: tuple[Value, ...], indices: object, after: Progress
+    bounds: LowerBounds,
+    gap: Rx,
+    frame: objects.ObjectFrame,
+    wanted: tuple[Value, ...],
+    indices: object,
+    after: Progress,
 ) -> int:
     return 1 + _object_member(bounds, gap, frame, wanted, indices, after)
 

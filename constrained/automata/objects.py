@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from constrained.automata.children import Indices, Progress, Wanted, distinct, survivors
@@ -10,7 +10,7 @@ from constrained.automata.keys import BARRED, DECLARED, encoded_key, expand_word
 from constrained.automata.linked_members import LinkedMembers, Members, Plan, property_plan
 from constrained.automata.machine import Machine
 from constrained.automata.pending import Pending
-from constrained.automata.property_plans import NO_NAMES, seen_names, unknown_names
+from constrained.automata.property_plans import AGAIN, NO_NAMES, loose_end, seen_names, unknown_names
 from constrained.automata.style import Style, add_gap
 from constrained.automata.transitions import Transitions
 from constrained.kernels.tables import OPEN_AHEAD, OPEN_HERE, goto, pop_after, push, push_after
@@ -29,14 +29,18 @@ class ObjectFrame:
         plans: one for each alternative.
         owners: the schema that each alternative belongs to.
         names: all names that some alternative declares, in order of first appearance.
+        is_loose: whether undeclared keys are looked up when the next key comes (see `property_plans`).
     """
 
-    __slots__ = ("names", "owners", "plans", "style", "value_start")
+    __slots__ = ("is_loose", "names", "owners", "plans", "style", "value_start")
 
     def __init__(self, style: Style, entries: Entries, value_start: Callable[..., int]) -> None:
         self.style = style
         self.value_start = value_start
         self.plans: tuple[Plan, ...] = tuple([property_plan(shape, style.any_order) for shape, _ in entries])
+        self.is_loose = all(plan.is_loose or not plan.shape.groups for plan in self.plans)
+        for plan in self.plans:
+            plan.is_loose = plan.is_loose and self.is_loose
         self.owners = tuple(owner for _, owner in entries)
         self.names = tuple(dict.fromkeys(name for plan in self.plans for name in plan.numbers))
 
@@ -155,6 +159,20 @@ def any_key_follows(frame: ObjectFrame, progress: Progress) -> bool:
     )
 
 
+def loose(progress: Progress) -> int:
+    """Whether undeclared keys have to be looked up: 0, LOOSE or AGAIN."""
+    return max([loose_end(_keys(one)) for one in progress if one is not None], default=0)
+
+
+def looked_up(frame: ObjectFrame, progress: Progress, names: Iterable[str]) -> Progress:
+    """`progress` with the keys that have come."""
+    return tuple([
+        (*one[:2], frozenset(name for name in names if name not in plan.numbers), 0)
+        if one is not None and not isinstance(one, Members) and loose_end(one) else one
+        for plan, one in zip(frame.plans, progress, strict=True)
+    ])  # fmt: skip
+
+
 def is_open(progress: Progress) -> bool:
     """Whether an undeclared key has come of which the text would have to be known."""
     return any(one is not None and unknown_names(_keys(one)) > 0 for one in progress)
@@ -212,6 +230,8 @@ def _comma(machine: Machine, frame: ObjectFrame, gap: Any, progress: Progress) -
     state = machine.state((expand_comma, gap, frame, progress))
     if is_open(progress):
         machine.open(state, OPEN_AHEAD)
+    elif loose(progress):
+        machine.open(state, OPEN_HERE)
     return state
 
 
@@ -260,9 +280,7 @@ def resolve_key(machine: Machine, outcome: int, frame: ObjectFrame, progress: Pr
     if outcome >= DECLARED:
         return _colon(machine, frame, *frame.with_name(progress, name_of(machine, outcome - DECLARED)))
     _, members = frame.groups(progress)
-    found = [
-        next((member for index, member in here.items() if outcome >> index & 1), (None, None)) for here in members
-    ]
+    found = [next((member for index, member in here.items() if outcome >> index & 1), (None, None)) for here in members]
     return _colon(machine, frame, tuple([value for value, _ in found]), tuple([after for _, after in found]))
 
 
@@ -277,7 +295,9 @@ def _colon(machine: Machine, frame: ObjectFrame, wanted: tuple[Wanted, ...], aft
         return 0
     values, indices = distinct(wanted)
     state = machine.state((expand_colon, frame.style.gap, frame, values, indices, after))
-    if is_open(after):
+    if loose(after) == AGAIN:
+        machine.open(state, OPEN_AHEAD)
+    elif is_open(after):
         # which key it was can matter as early as in its value, where values have more to do than to be valid
         machine.open(state, OPEN_AHEAD if any(isinstance(one, Pending) for one in after) else OPEN_HERE)
     return state
@@ -290,9 +310,7 @@ def expand_colon(
     made = Transitions()
     add_gap(machine, made, gap, expand_colon, frame, values, indices, after)
     if gap.nullable:
-        made.on(
-            COLON, COLON, goto(machine.state((expand_member, frame.style.gap, frame, values, indices, after)))
-        )
+        made.on(COLON, COLON, goto(machine.state((expand_member, frame.style.gap, frame, values, indices, after))))
     return made
 
 

@@ -2,6 +2,8 @@
 
 A plan turns a shape into small values: progress is a tuple (what has come, how many properties), followed, once there was
 an undeclared key, by (the undeclared keys, how many more there were whose text is not known: walks do not look at texts).
+Where any text may be a key, names only matter when the next key comes: until then progress ends in (LOOSE,), so that its
+states are the same whatever the names, and a commit looks them up at the comma.
 A plan says for a progress which declared properties and which undeclared ones may follow, such that the object can still
 be finished.
 """
@@ -12,21 +14,28 @@ from typing import Any
 
 from grammars.json_schema.feasibility import some_words
 from grammars.json_schema.shapes import KeyGroup, ObjectShape, Property, Value
-from grammars.regular import Rx, difference, literals, longest_length, matches, words
+from grammars.regular import ALL, Rx, difference, literals, longest_length, matches, words
 
 Progress = tuple[Any, ...]
 NO_NAMES: frozenset[str] = frozenset()
+LOOSE, AGAIN = 1, 2
+"""Ends of a progress: there were undeclared keys, and they are to be looked up; another one came before they were."""
 _MOST_COUNTED_KEYS = 256
 
 
 def seen_names(progress: Progress) -> frozenset[str]:
     """The undeclared keys that have come, as far as they are known."""
-    return progress[2] if len(progress) > 2 else NO_NAMES
+    return progress[2] if len(progress) > 3 else NO_NAMES
 
 
 def unknown_names(progress: Progress) -> int:
     """How many undeclared keys have come whose text is not known."""
-    return int(progress[3]) if len(progress) > 2 else 0
+    return int(progress[3]) if len(progress) > 3 else 0
+
+
+def loose_end(progress: Progress) -> int:
+    """LOOSE, AGAIN, or 0."""
+    return progress[2] if len(progress) == 3 else 0
 
 
 class PropertyPlan:
@@ -37,8 +46,8 @@ class PropertyPlan:
         numbers: index of each declared name.
     """
 
-    def __init__(self, shape: ObjectShape, count_to: int = 0) -> None:
-        """`count_to`: properties are counted at least as far as this."""
+    def __init__(self, shape: ObjectShape, count_to: int = 0, keeps_names: bool = False) -> None:
+        """`count_to`: properties are counted at least as far as this; `keeps_names`: progress is never loose."""
         self.shape = shape
         self._count_to = max(count_to, shape.min_properties)
         self.properties = shape.properties
@@ -47,6 +56,9 @@ class PropertyPlan:
         self._groups: tuple[KeyGroup, ...] | None = None
         self._bounded = self._count_to > 0 or shape.max_properties is not None
         self._few_names: bool | None = None
+        self.is_loose = (
+            not keeps_names and not shape.min_properties and any(group.names is ALL for group in shape.groups)
+        )
         self._lengths: dict[Any, list[int]] = {}
 
     def alive(self, index: int) -> bool:
@@ -112,11 +124,11 @@ class PropertyPlan:
 
     def complete(self, progress: Progress) -> bool:
         """Whether the object may end here."""
-        return self.required_left(progress) == 0 and int(progress[1]) >= self.shape.min_properties
+        return self.required_left(progress) == 0 and bool(progress[1] >= self.shape.min_properties)
 
     def wanted(self, progress: Progress) -> int:
         """How many properties must still come."""
-        return max(self.required_left(progress), self.shape.min_properties - progress[1])
+        return max(self.required_left(progress), self.shape.min_properties - int(progress[1]))
 
     def name_lengths(self, group: KeyGroup, progress: Progress, number: int) -> list[int]:
         """Lengths of the shortest keys of a group that may still come, at most `number`."""
@@ -149,8 +161,14 @@ class PropertyPlan:
         """Progress after an undeclared property; None: whose name is not known."""
         raise NotImplementedError
 
+    def _kept(self, progress: Progress) -> Progress:
+        """The end of progress after a declared key."""
+        return (loose_end(progress) or LOOSE,) if self.is_loose and len(progress) > 2 else progress[2:]
+
     def _noted(self, progress: Progress, name: str | None) -> Progress:
-        """The last two items of progress, after one more undeclared key."""
+        """The end of progress after one more undeclared key."""
+        if self.is_loose:
+            return (AGAIN if loose_end(progress) else LOOSE,)
         seen, unknown = seen_names(progress), unknown_names(progress)
         return (seen, unknown + 1) if name is None else (seen | {name}, unknown)
 
@@ -175,8 +193,8 @@ class OrderedPlan(PropertyPlan):
     Progress is (index of the next declared property, count, …).
     """
 
-    def __init__(self, shape: ObjectShape, count_to: int = 0) -> None:
-        super().__init__(shape, count_to)
+    def __init__(self, shape: ObjectShape, count_to: int = 0, keeps_names: bool = False) -> None:
+        super().__init__(shape, count_to, keeps_names)
         count = len(shape.properties)
         self._next_required = [count] * (count + 1)
         self._required_from = [0] * (count + 1)
@@ -216,7 +234,7 @@ class OrderedPlan(PropertyPlan):
 
     def with_declared(self, progress: Progress, index: int) -> Progress:
         """Progress after the declared property `index`."""
-        return (index + 1, self.counted(progress), *progress[2:])
+        return (index + 1, self.counted(progress), *self._kept(progress))
 
     def with_undeclared(self, progress: Progress, name: str | None = None) -> Progress:
         """Progress after an undeclared property; None: whose name is not known."""
@@ -229,8 +247,8 @@ class UnorderedPlan(PropertyPlan):
     Progress is (bit set of the declared properties that have come, count, …).
     """
 
-    def __init__(self, shape: ObjectShape, count_to: int = 0) -> None:
-        super().__init__(shape, count_to)
+    def __init__(self, shape: ObjectShape, count_to: int = 0, keeps_names: bool = False) -> None:
+        super().__init__(shape, count_to, keeps_names)
         self._required = sum(1 << index for index, one in enumerate(shape.properties) if one.required)
 
     def required_left(self, progress: Progress) -> int:
@@ -240,9 +258,7 @@ class UnorderedPlan(PropertyPlan):
         return [one for index, one in enumerate(self.properties) if one.required and not progress[0] >> index & 1]
 
     def available(self, progress: Progress) -> list[Property]:
-        return [
-            one for index, one in enumerate(self.properties) if not progress[0] >> index & 1 and self.alive(index)
-        ]
+        return [one for index, one in enumerate(self.properties) if not progress[0] >> index & 1 and self.alive(index)]
 
     def declared_left(self, progress: Progress) -> int:
         return sum(self.alive(index) for index in range(len(self.properties)) if not progress[0] >> index & 1)
@@ -258,17 +274,12 @@ class UnorderedPlan(PropertyPlan):
 
     def offers_undeclared(self, progress: Progress) -> bool:
         """Whether an undeclared property may come next."""
-        return (
-            bool(self.groups) and self._spare_names(progress, 1) and self.feasible(self.with_undeclared(progress))
-        )
+        return bool(self.groups) and self._spare_names(progress, 1) and self.feasible(self.with_undeclared(progress))
 
     def with_declared(self, progress: Progress, index: int) -> Progress:
         """Progress after the declared property `index`."""
-        return (progress[0] | 1 << index, self.counted(progress), *progress[2:])
+        return (progress[0] | 1 << index, self.counted(progress), *self._kept(progress))
 
     def with_undeclared(self, progress: Progress, name: str | None = None) -> Progress:
         """Progress after an undeclared property; None: whose name is not known."""
         return (progress[0], self.counted(progress), *self._noted(progress, name))
-
-
-

@@ -10,7 +10,7 @@ import json
 from typing import Any, cast
 
 from constrained.automata import arrays, keys, objects, strings
-from constrained.automata.constants import key_of
+from constrained.automata.constants import key_of, parsed
 from constrained.automata.machine import Machine
 from constrained.automata.pending import Pending
 from grammars.errors import LimitExceeded
@@ -31,21 +31,30 @@ def settled(machine: Machine, state: int, then: int, text: bytes) -> int:
 
     Args:
         then: the return state (or -1 - wait state) of the frame that has been left.
-        text: what that frame has read, and possibly the byte before which it was left.
+        text: what that frame has read, and possibly the byte before which it was left; what the frame of `state` itself has
+            read if `looks_back`.
     """
     key = machine.key(state)
+    if key[0] is objects.expand_comma:
+        _, gap, frame, progress = key
+        left = frame.continuing(objects.looked_up(frame, progress, _parsed(text[:-1] + b"}")))
+        return machine.state((objects.expand_comma, gap, frame, left)) if any(left) else 0
     if key[0] is objects.expand_colon:
         _, frame, progress = machine.key(-1 - then)
         return objects.known_key(machine, frame, progress, json.loads(text))
     function, gap, frame, progress = key
-    try:
-        item = key_of(text[:-1] if text[-1] in _AFTER_VALUE and not _is_whole(text) else text)
-    except RecursionError:
-        raise LimitExceeded("an item is nested too deeply to be compared with others") from None
+    item = key_of(_parsed(text[:-1] if text[-1] in _AFTER_VALUE and not _is_whole(text) else text))
     after = arrays.known(frame, progress, item)
     if function is arrays.expand_item and not frame.extended(after)[0]:
         return 0  # there is no other item, so the comma should not have come
     return machine.state((function, gap, frame, after))
+
+
+def _parsed(text: bytes) -> Any:
+    try:
+        return parsed(text)
+    except RecursionError:
+        raise LimitExceeded("a value is nested too deeply to be looked at again") from None
 
 
 def _is_whole(text: bytes) -> bool:
@@ -53,12 +62,23 @@ def _is_whole(text: bytes) -> bool:
     return text[-1] == 0x5D and text[0] == 0x5B
 
 
+def looks_back(machine: Machine, state: int) -> bool:
+    """Whether it takes the text of its own frame to tell what the open `state` stands for."""
+    return machine.key(state)[0] is objects.expand_comma
+
+
+def is_known(machine: Machine, then: int, outcome: int) -> bool:
+    """Whether a frame that returns to `then` with `outcome` has not read a key that may have come before."""
+    key = machine.key(-1 - then) if then < 0 else ()
+    return not key or key[0] is not objects.resolve_key or outcome >= keys.DECLARED or not objects.loose(key[2])
+
+
 def records(machine: Machine, then: int) -> bool:
     """Whether the text of a frame that returns to `then` (-1 - wait state, or a state) may have to be looked at."""
     if then >= 0:
         return machine.is_open(then)
     key = machine.key(-1 - then)
-    return key[0] is objects.resolve_key or (key[0] is arrays.resolve_item and key[1].linked)
+    return (key[0] is objects.resolve_key and not key[1].is_loose) or (key[0] is arrays.resolve_item and key[1].linked)
 
 
 def textless(machine: Machine, state: int) -> Any:
@@ -79,7 +99,11 @@ def forgetful(machine: Machine, state: int) -> int | None:
     key = machine.key(state)
     if key[0] in _IN_ARRAYS:
         function, gap, frame, progress = key
-        return machine.state((function, gap, frame, arrays.forgotten(frame, progress))) if machine.is_open(state) else state
+        return (
+            machine.state((function, gap, frame, arrays.forgotten(frame, progress)))
+            if machine.is_open(state)
+            else state
+        )
     if key[0] in _IN_OBJECTS and objects.is_open(key[-1]):
         if any(isinstance(one, Pending) for one in key[-1]):
             return None
@@ -91,7 +115,7 @@ def doubted(machine: Machine, state: int, completion: bytes) -> list[int]:
     """Where a frame that can be finished by `completion` would be if one of the items or keys in there had come before."""
     key = machine.key(state)
     if key[0] in _IN_ARRAYS:
-        items = key_of(_IN_ARRAYS[key[0]] + completion)
+        items = key_of(parsed(_IN_ARRAYS[key[0]] + completion))
         texts = set(cast("tuple[Any, ...]", items)[2:])
         return [machine.state((*key[:-1], arrays.noted(key[2], key[3], item))) for item in texts]
     pairs = json.loads(_IN_OBJECTS[key[0]] + completion, object_pairs_hook=list)

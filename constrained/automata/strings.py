@@ -147,9 +147,7 @@ def _may_escape(sets: list[Rx], canonical: bool) -> bool:
 def next_states(machine: Machine, canonical: bool, languages: Languages) -> list[tuple[int, int, int]]:
     """(low, high, state): where each next character leads."""
     if len(languages) == 1:
-        return [
-            (low, high, string_state(machine, canonical, (to,))) for low, high, to in derivatives(languages[0])
-        ]
+        return [(low, high, string_state(machine, canonical, (to,))) for low, high, to in derivatives(languages[0])]
     return [(low, high, string_state(machine, canonical, to)) for low, high, to in joint_derivatives(languages)]
 
 
