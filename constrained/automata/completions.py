@@ -20,7 +20,7 @@ if it does not matter.
 """
 UNKNOWN = False
 
-_MOST_STEPS = 6_000
+_MOST_STEPS = 20_000
 _MOST_ALIKE = 12
 """Configurations that differ in the texts of keys or items only, and are followed: each of them will do unless one of its
 texts has to come again, so a few are as good as all."""
@@ -38,6 +38,7 @@ class Completions:
         self._bounds = LowerBounds(machine)
         self._edges: dict[int, list[tuple[int, bytes]]] = {}
         self._textless: dict[int, Any] = {}
+        self._any_key = False
 
     def shortest(self, state: int, stack: Stack) -> bytes:
         """One shortest text that leads from the configuration to the end of a sentence.
@@ -132,6 +133,14 @@ class Completions:
         done = self._machine.done
         return b"" if state == done else self.shortest(state, (done, None))
 
+    def leaving_by_any_key(self, state: int) -> bytes:
+        """`leaving`, where one key may be one that has come before."""
+        self._any_key = True
+        try:
+            return self.leaving(state)
+        finally:
+            self._any_key = False
+
     def _steps(self, state: int, stack: Stack) -> Iterator[tuple[bytes, tuple[int, Stack]]]:
         """Edges of a configuration; those that consume nothing have an empty label."""
         machine = self._machine
@@ -167,7 +176,7 @@ class Completions:
                 then, rest = stack[:2]
                 read = label if kind == t.POP_AFTER else b""
                 after = then if then >= 0 else machine.resolve(-1 - then, outcome)
-                if not is_known(machine, then, outcome):
+                if not self._any_key and not is_known(machine, then, outcome):
                     continue  # keys that have to be told from others are not needed
                 if machine.is_open(after) and len(stack) == 3 and stack[2] is not UNKNOWN:
                     after = settled(machine, after, then, stack[2] + read)

@@ -67,6 +67,12 @@ def looks_back(machine: Machine, state: int) -> bool:
     return machine.key(state)[0] is objects.expand_comma
 
 
+def wants_new_key(machine: Machine, state: int) -> bool:
+    """Whether another key has to come, and which ones have come is not known."""
+    key = machine.key(state)
+    return key[0] is objects.expand_comma and bool(objects.loose(key[3]))
+
+
 def is_known(machine: Machine, then: int, outcome: int) -> bool:
     """Whether a frame that returns to `then` with `outcome` has not read a key that may have come before."""
     key = machine.key(-1 - then) if then < 0 else ()

@@ -29,7 +29,7 @@ from grammars.regular import (
     relax_counters,
     repeat,
 )
-from grammars.regular.rx import CHARS, COMPLEMENT, CONCAT, INTERSECT, REPEAT
+from grammars.regular.rx import CHARS, COMPLEMENT, CONCAT, EPSILON_KIND, INTERSECT, REPEAT
 
 Languages = tuple[Rx, ...]
 QUOTE, BACKSLASH, SLASH = 0x22, 0x5C, 0x2F
@@ -85,6 +85,28 @@ def _stretched(rx: Rx, horizon: int) -> tuple[Rx, int] | None:
     if head.least <= _FEW:
         return concat(repeat(head.a, 0, None), tail), 0
     return concat(repeat(head.a, horizon + 1, None), tail), head.least - 1
+
+
+def plain_length(rx: Rx) -> int | None:
+    """The length of a shortest word if one is seen at once that needs no escape and only ASCII; else None."""
+    if rx.kind == EPSILON_KIND:
+        return 0
+    if rx.kind == CHARS:
+        return 1 if _bare_ascii(rx) else None
+    if rx.kind == REPEAT:
+        turn = plain_length(rx.a) if rx.least else 0
+        return None if turn is None else turn * rx.least
+    if rx.kind == CONCAT:
+        total = 0
+        while rx.kind == CONCAT:
+            part = plain_length(rx.a)
+            if part is None:
+                return None
+            total += part
+            rx = rx.b
+        last = plain_length(rx)
+        return None if last is None else total + last
+    return None
 
 
 def without_exceptions(rx: Rx) -> Rx:

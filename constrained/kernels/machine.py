@@ -250,9 +250,7 @@ def run(
         if states[state, S_SLACK] < 0:
             return OPEN
     if wants_end:
-        status, after, cell, top, outcome = dispatch(
-            states, maps, actions, memo, cells, state, cell, top, 256, -1, 0
-        )
+        status, after, cell, top, outcome = dispatch(states, maps, actions, memo, cells, state, cell, top, 256, -1, 0)
         position[4] = after
         position[5] = outcome
         return status

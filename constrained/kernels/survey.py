@@ -60,7 +60,17 @@ def survey(
         depth = entry >> 8
         top_before = frames[depth - 1, 2]
         status, state, cell, top, outcome = dispatch(
-            states, maps, actions, memo, cells, frames[depth - 1, 0], frames[depth - 1, 1], top_before, entry & 255, -1, 0
+            states,
+            maps,
+            actions,
+            memo,
+            cells,
+            frames[depth - 1, 0],
+            frames[depth - 1, 1],
+            top_before,
+            entry & 255,
+            -1,
+            0,
         )
         if status == REJECTED:
             node = trie[node, T_END]

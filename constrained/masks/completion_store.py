@@ -8,14 +8,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from constrained.automata.completions import Completions, Stack
-from constrained.automata.settling import doubted, forgetful
+from constrained.automata.settling import doubted, forgetful, wants_new_key
+from constrained.automata.strings import expand_string, plain_length
 from constrained.automata.waits import outcomes
 from constrained.kernels.survey import FAR
 from constrained.masks.row_store import RowStore
 from constrained.vocabulary import Trie, Vocabulary
 from grammars.errors import LimitExceeded
+from grammars.regular import shortest_length
 
+_ALL_ASCII = 128
+"""With so many bytes that are tokens by themselves, the printable ones are among them."""
 _MOST_KEPT = 20_000
+_NEW_KEY = 4
+"""Bytes by which a key can have to be longer than the shortest because others have come before (there are 95^4 of them)."""
 
 
 def _single_bytes(trie: Trie) -> bytes:
@@ -78,6 +84,8 @@ class CompletionStore:
 
     def _leaving(self, state: int) -> int:
         """Single-byte tokens from `state` to the end of its frame, whatever text an open state stands for."""
+        if wants_new_key(self._machine, state):
+            return min(FAR, self._spelled(self._search.leaving_by_any_key(state)) + _NEW_KEY)
         free = forgetful(self._machine, state)
         if free == state:
             return self._spelled(self._search.leaving(state))
@@ -90,13 +98,23 @@ class CompletionStore:
             return FAR
         return max(self._spelled(data) for data in (best, *others))
 
+    def _plain(self, state: int) -> int | None:
+        """The cost of a string state where it is seen without a search; None elsewhere."""
+        key = self._machine.key(state)
+        if key[0] is not expand_string or len(key[2]) != 1 or len(self._spellable) < _ALL_ASCII:
+            return None
+        length = plain_length(key[2][0])
+        return None if length is None or length != shortest_length(key[2][0]) else length + 1
+
     def cost(self, state: int) -> int:
         """Single-byte tokens from `state` to the end of its frame; for a wait state, whatever the frame above is left with."""
         found = int(self.costs[state])
         if found < 0:
             with self._machine.lock:
                 left_with = outcomes(self._machine, state)
-                if left_with is None:
+                if (known := self._plain(state)) is not None:
+                    found = known
+                elif left_with is None:
                     found = self._leaving(state)
                 else:
                     after = [self._machine.resolve(state, outcome) for outcome in left_with]

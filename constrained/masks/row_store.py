@@ -185,7 +185,9 @@ class RowStore:
             ValueError: the row has another shape.
         """
         if row.shape != self._row_shape:
-            raise ValueError(f"a row of shape {row.shape} for {self.size} logits; uint32{list(self._row_shape)} is needed")
+            raise ValueError(
+                f"a row of shape {row.shape} for {self.size} logits; uint32{list(self._row_shape)} is needed"
+            )
         write_row(self.rows, self.dense, self.pool, number, row)
 
     def write_batch(self, numbers: NDArray[np.int64], batch: NDArray[np.uint32]) -> None:
@@ -256,9 +258,7 @@ class RowStore:
         if kept:
             self.open_tokens[number] = tuple(kept)
 
-    def _followed(
-        self, token: int, cells: NDArray[np.int32], state: int, cell: int, top: int
-    ) -> tuple[int, int]:
+    def _followed(self, token: int, cells: NDArray[np.int32], state: int, cell: int, top: int) -> tuple[int, int]:
         """State and cell after a token as a walk sees them."""
         position = np.array([state, cell, top, 0, 0, 0, 0], dtype=np.int64)
         data = self._blob[self.token_bounds[token] : self.token_bounds[token + 1]]

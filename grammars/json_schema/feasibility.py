@@ -37,9 +37,7 @@ def array_inhabited(shape: ArrayShape, probe: Probe) -> bool:
     return True
 
 
-def counting_options(
-    base: Value, counts: Sequence[ItemCount], index: int
-) -> Iterator[tuple[Value, tuple[int, ...]]]:
+def counting_options(base: Value, counts: Sequence[ItemCount], index: int) -> Iterator[tuple[Value, tuple[int, ...]]]:
     """The ways in which the item at `index` may count: what it must satisfy, and its addition to every count.
 
     A count with a lower bound alone may leave a satisfying item out, one with an upper bound alone may count an item

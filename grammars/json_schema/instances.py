@@ -323,4 +323,3 @@ def numbers(rx: Rx, most: int) -> Iterator[Instance]:
         yield Instance(text, value)
         most -= 1
         rx = meet(rx, other_number_rx(equal_number_rx(value)), NUMBER)
-

@@ -95,9 +95,7 @@ def intersect_objects(a: ObjectShape, b: ObjectShape) -> Sequence[ObjectShape]:
             value = conjunction(mine.value, other.value)
             required = mine.required or other.required
             if required and (
-                value.surely_empty()
-                if value is not mine.value and value is not other.value
-                else value is FALSE
+                value.surely_empty() if value is not mine.value and value is not other.value else value is FALSE
             ):
                 return ()
             same = value is mine.value and required == mine.required

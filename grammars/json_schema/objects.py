@@ -114,9 +114,7 @@ def split_keys(by_pattern: Sequence[tuple[Rx, Node]], rest: Node, pointer: str) 
             if left is not NONE:
                 split.append((left, nodes))
         if len(split) > MAX_KEY_CELLS:
-            raise LimitExceeded(
-                f"the patterns overlap in more than {MAX_KEY_CELLS} ways", pointer, "patternProperties"
-            )
+            raise LimitExceeded(f"the patterns overlap in more than {MAX_KEY_CELLS} ways", pointer, "patternProperties")
         cells = split
     languages: dict[Value, Rx] = {}
     for keys, nodes in cells:
@@ -154,4 +152,3 @@ def _dependency(
         raise malformed(keyword, "lists of strings", operand, value.pointer)
     node = value.child(operand, keyword, name)
     return (None, None) if node is TRUE else (None, node.raw().objects)
-

@@ -144,8 +144,10 @@ class SchemaValue(Node):
         if doubtful == _ENUM:
             # Malformed operands are for the evaluation to refuse; nothing is decided here then.
             listed, kind = schema["enum"], schema.get("type")
-            return type(listed) is list and bool(listed) and (
-                "type" not in schema or (kind == "string" and type(listed[0]) is str)
+            return (
+                type(listed) is list
+                and bool(listed)
+                and ("type" not in schema or (kind == "string" and type(listed[0]) is str))
             )
         return doubtful <= _HARMLESS
 

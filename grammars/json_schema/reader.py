@@ -66,9 +66,7 @@ def number(schema: dict[str, Any], keyword: str, pointer: str) -> Decimal | None
     return decimal(value)
 
 
-def bounds(
-    schema: dict[str, Any], side: str, draft: Draft, pointer: str
-) -> tuple[Decimal | None, Decimal | None]:
+def bounds(schema: dict[str, Any], side: str, draft: Draft, pointer: str) -> tuple[Decimal | None, Decimal | None]:
     """Inclusive and exclusive bound of one side (`"Minimum"` or `"Maximum"`), the boolean form of draft 4 included."""
     inclusive, keyword = number(schema, side.lower(), pointer), f"exclusive{side}"
     exclusive = schema.get(keyword)

@@ -98,9 +98,7 @@ def _format_language(value: SchemaValue) -> Rx:
         return found
     if value.options.formats == "strict":
         raise UnsupportedFeature(f"the format {name!r} is not known", pointer, "format")
-    warnings.warn(
-        f"the format {name!r} at #{pointer} is not known and asserts nothing", FormatWarning, stacklevel=2
-    )
+    warnings.warn(f"the format {name!r} at #{pointer} is not known and asserts nothing", FormatWarning, stacklevel=2)
     return ALL
 
 

@@ -316,5 +316,3 @@ def _witnessed(shape: ObjectShape, required: dict[str, Node], ask: Ask) -> Short
 
     place(0, required)
     return best
-
-

@@ -25,7 +25,7 @@ from constrained.matcher import Matcher
 from constrained.vocabulary import Vocabulary
 from grammars import Choice, JsonSchema, Regex
 
-SMALL = Limits(states=60_000, stack_depth=200, bytes=4 << 20)
+SMALL = Limits(states=400_000, stack_depth=200, bytes=4 << 20)
 MOST_SENTENCES = 250
 Schema = dict[str, Any] | bool
 

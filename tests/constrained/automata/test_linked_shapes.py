@@ -241,9 +241,7 @@ def test_budgets_hold_where_items_or_keys_must_differ(schema: dict[str, Any], li
 
 
 def test_equal_numbers_are_the_same_item_in_whatever_writing() -> None:
-    constraint = fresh_constraint(
-        JsonSchema({"type": "array", "uniqueItems": True}, whitespace="compact"), ALL_BYTES
-    )
+    constraint = fresh_constraint(JsonSchema({"type": "array", "uniqueItems": True}, whitespace="compact"), ALL_BYTES)
     singles = {data[0]: token for token, data in enumerate(ALL_BYTES.tokens) if data and len(data) == 1}
 
     def fits(text: bytes) -> bool:
@@ -253,5 +251,13 @@ def test_equal_numbers_are_the_same_item_in_whatever_writing() -> None:
         b"[1,1]", b"[1,1.0]", b"[10,1e1]", b"[0,-0]", b'["a","\\u0061"]', b'[{"a":1,"b":2},{"b":2,"a":1}]', b"[[1],[1.0]]",
     ):  # fmt: skip
         assert not fits(text), text
-    for text in (b"[1,true]", b"[0,false,null]", b'[1,"1"]', b'[{"a":1},{"a":2}]', b"[[1],[1,1]]", b"[[],{}]", b"[1e400,2,3]"):
+    for text in (
+        b"[1,true]",
+        b"[0,false,null]",
+        b'[1,"1"]',
+        b'[{"a":1},{"a":2}]',
+        b"[[1],[1,1]]",
+        b"[[],{}]",
+        b"[1e400,2,3]",
+    ):
         assert fits(text), text
