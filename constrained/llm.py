@@ -25,6 +25,7 @@ from engine.model import Model
 from engine.sampling import Sampling
 from engine.text import Text
 from grammars import Choice, Regex
+from grammars.json_schema import check_reachable, root_value
 
 T = TypeVar("T")
 
@@ -234,7 +235,9 @@ class LLM:
         if isinstance(constraint, Regex | Choice):
             return compile(constraint, self.vocabulary), None
         source = read_schema(constraint)
-        return compile(source.grammar, self.vocabulary), source.parse
+        compiled = compile(source.grammar, self.vocabulary)
+        check_reachable(root_value(source.grammar))  # what is wrong further down is said before the first token, too
+        return compiled, source.parse
 
     def _encode(self, prompt: Prompt, chat: bool) -> list[int]:
         text = self.text

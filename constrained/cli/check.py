@@ -15,6 +15,7 @@ from constrained.cli.tokenizer_option import add_tokenizer_option, read_vocabula
 from constrained.compile import compile as compile_grammar
 from constrained.errors import GrammarError
 from grammars import JsonSchema
+from grammars.json_schema import check_reachable, root_value
 
 # Keywords that say something about a schema without constraining its instances (2020-12 Validation, sections 8 and 9).
 _ANNOTATIONS = frozenset({
@@ -28,6 +29,7 @@ _SCHEMAS = frozenset({
     "unevaluatedItems", "unevaluatedProperties",
 })  # fmt: skip
 # Removing one refused keyword shows the next; a document that is refused this often has made its point.
+_MOST_POSITIONS = 50_000
 _MOST_REFUSALS = 100
 
 
@@ -70,6 +72,8 @@ def refusals(grammar: Grammar, vocabulary: Any) -> Iterator[Finding]:
     for _ in range(_MOST_REFUSALS):
         try:
             compile_grammar(grammar, vocabulary)
+            if isinstance(grammar, JsonSchema):
+                check_reachable(root_value(grammar), _MOST_POSITIONS)
         except GrammarError as error:
             pointer, keyword = getattr(error, "pointer", None), getattr(error, "keyword", None)
             message = getattr(error, "message", str(error))

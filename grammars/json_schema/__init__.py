@@ -1,13 +1,14 @@
 """JSON Schema, resolved lazily: schema → `Value` → `Alternatives` of typed shapes.
 
-`root_value` gives the root position, `check_root` refuses a schema without instances, `shortest_document` is what a
-budget must leave room for, `shapes` is what the rest of the house works on.
+`root_value` gives the root position, `check_root` refuses a schema without instances, `check_reachable` looks at all of
+it, `shapes` is what the rest of the house works on.
 """
 
 from __future__ import annotations
 
 from grammars.json_schema.emptiness import check_root
 from grammars.json_schema.positions import root_value
+from grammars.json_schema.reachable import check_reachable
 from grammars.json_schema.scalars import FormatWarning
 from grammars.json_schema.shapes import (
     Alternatives,
@@ -31,6 +32,7 @@ __all__ = [
     "ObjectShape",
     "Property",
     "Value",
+    "check_reachable",
     "check_root",
     "root_value",
     "shortest_document",
