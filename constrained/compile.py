@@ -17,7 +17,7 @@ from constrained.matcher import Matcher
 from constrained.vocabulary import Vocabulary
 from grammars import Choice, JsonSchema, Regex
 from grammars.errors import EmptyLanguage, GrammarError
-from grammars.json_schema import check_root, root_value
+from grammars.json_schema import check_reachable, check_root, root_value
 from grammars.regex import parse
 from grammars.regular import EPSILON, NONE, Rx, chars, concat, literal, literals, repeat, union
 
@@ -164,6 +164,20 @@ def _unpickled(grammar: Grammar, fingerprint: str, limits: Limits) -> Constraint
     return compile(grammar, _STORES.vocabulary(fingerprint), limits)
 
 
+def check_grammar(grammar: Grammar) -> None:
+    """Raise what `compile` would, and what is wrong further down in a schema, without a vocabulary or a model.
+
+    Raises:
+        GrammarError: a subclass that names the place in the grammar.
+    """
+    if isinstance(grammar, JsonSchema):
+        root = root_value(grammar)
+        check_root(root)
+        check_reachable(root)
+    else:
+        _text_language(grammar)
+
+
 def start_state(machine: Machine, grammar: Grammar) -> int:
     """The state before the first byte of a sentence of `grammar`."""
     if isinstance(grammar, JsonSchema):
@@ -176,10 +190,14 @@ def start_state(machine: Machine, grammar: Grammar) -> int:
         start = value_start(machine, style, (root,))
         machine.expand(start)  # so that a malformed root is refused now
         return start
+    return text_start(machine, _text_language(grammar))
+
+
+def _text_language(grammar: Regex | Choice) -> Rx:
     if isinstance(grammar, Regex):
         rx = parse(grammar.pattern, dialect=grammar.dialect, flags=grammar.flags)
     else:
         rx = literals(grammar.options)
     if rx is NONE:
         raise EmptyLanguage(f"no text matches {grammar!r}")
-    return text_start(machine, rx)
+    return rx

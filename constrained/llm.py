@@ -8,7 +8,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar, overload
 
-from constrained.compile import Constraint, compile
+from constrained.compile import Constraint, check_grammar, compile
 from constrained.options import EngineOptions, format_size
 from constrained.prompts import Prompt, as_messages, with_schema, with_tools
 from constrained.results import Generation
@@ -25,7 +25,6 @@ from engine.model import Model
 from engine.sampling import Sampling
 from engine.text import Text
 from grammars import Choice, Regex
-from grammars.json_schema import check_reachable, root_value
 
 T = TypeVar("T")
 
@@ -235,9 +234,8 @@ class LLM:
         if isinstance(constraint, Regex | Choice):
             return compile(constraint, self.vocabulary), None
         source = read_schema(constraint)
-        compiled = compile(source.grammar, self.vocabulary)
-        check_reachable(root_value(source.grammar))  # what is wrong further down is said before the first token, too
-        return compiled, source.parse
+        check_grammar(source.grammar)  # what is wrong further down is said before the first token, too
+        return compile(source.grammar, self.vocabulary), source.parse
 
     def _encode(self, prompt: Prompt, chat: bool) -> list[int]:
         text = self.text

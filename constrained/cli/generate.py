@@ -43,6 +43,10 @@ def run(options: argparse.Namespace) -> int:
     if not prompt.strip():
         raise UsageError("--prompt: the prompt is empty")
     sampling = _sampling(options)
+    if grammar is not None:
+        from constrained.compile import check_grammar
+
+        check_grammar(grammar)  # before a model is fetched or loaded for it
     llm = _load(options)
     stream = _start(llm, prompt, grammar, options.max_tokens, sampling)
     with stream:
