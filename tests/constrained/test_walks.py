@@ -122,7 +122,8 @@ def test_walks_end_in_valid_documents(vocabulary: Vocabulary, name: str, order: 
     schema = SCHEMAS[name]
     validator = jsonschema.Draft202012Validator(schema, format_checker=jsonschema.FormatChecker())
     constraint = fresh_constraint(JsonSchema(schema, property_order=order), vocabulary)
-    for seed in range(12):
+    # in any order a budget over open objects is searched for long: fewer walks keep the suite quick
+    for seed in range(12 if order == "schema" else 3):
         text = walked(constraint, 24 + 8 * (seed % 6), seed).decode()
         assert validator.is_valid(parsed(text.encode())), text
         bounded = re.sub(r'"(?:[^"\\]|\\.)*"', '""', text)
