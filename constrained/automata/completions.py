@@ -178,7 +178,7 @@ class Completions:
                 after = then if then >= 0 else machine.resolve(-1 - then, outcome)
                 if not self._any_key and not is_known(machine, then, outcome):
                     continue  # keys that have to be told from others are not needed
-                if machine.is_open(after) and len(stack) == 3 and stack[2] is not UNKNOWN:
+                if machine.is_open(after) and len(stack) == 3 and isinstance(stack[2], bytes):
                     after = settled(machine, after, then, stack[2] + read)
                 if after:
                     yield read, (after, appended(rest, read))
