@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 Tokens = tuple[int, ...]
 
 _MOST_LOOKED_AT = 32
-"""Near a budget, tokens whose need depends on their text are looked at one by one if there are no more of them than this;
-if there are more, only the next token of the plan is kept."""
+"""Near a budget, so many tokens of a mask whose need depends on their text are looked at one by one; of others, only the
+next token of the plan is kept."""
 
 
 class Budget:
@@ -40,6 +40,7 @@ class Budget:
         if max_tokens < 1:
             raise BudgetError(f"max_tokens={max_tokens}: it must be at least 1", None, max_tokens)
         self.max_tokens = max_tokens
+        self._looks_left = _MOST_LOOKED_AT
         self._completions = completions
         self._plans: list[Tokens | None] = []
         self._cell_costs: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
@@ -102,6 +103,7 @@ class Budget:
         """Take out of `row`, the row `number` of the matcher's configuration, what cannot be finished in time."""
         if self.is_far(matcher, number):
             return
+        self._looks_left = _MOST_LOOKED_AT
         length = len(self._plans)
         left = self.left(length)
         _, over = self._survey(matcher, left - 2, in_tokens=True)
@@ -120,7 +122,7 @@ class Budget:
                     fits = verdicts[state, cell] = needed + 1 <= left - 1
                     if needed == FAR:
                         doubtful.add((state, cell))
-                if not fits and len(over) <= _MOST_LOOKED_AT and (state, cell) in doubtful:
+                if not fits and (state, cell) in doubtful:
                     fits = self.fits(matcher, token)
             else:
                 fits = self.fits(matcher, token)
@@ -128,14 +130,22 @@ class Budget:
                 row[token >> 5] &= ~np.uint32(1 << (token & 31))
 
     def fits(self, matcher: Matcher, token: int) -> bool:
-        """Whether the matcher, after `token`, which the language allows, can finish in time."""
-        needed = len(self._completions.tokens(*matcher.configuration_after(token)))
+        """Whether the matcher, after `token`, which the language allows, can finish in time.
+
+        Not where that depends on the text, as it can for every token, and enough texts have been looked at for one mask.
+        """
+        state, stack = matcher.configuration_after(token)
+        if stack is not None and len(stack) == 3:
+            if self._looks_left <= 0:
+                return False
+            self._looks_left -= 1
+        needed = len(self._completions.tokens(state, stack))
         return needed + 1 <= self.left(len(self._plans)) - 1
 
     def _tokens_needed(self, matcher: Matcher, state: int, cell: int) -> int:
         """Tokens to the end from a configuration whose text is not known, where that makes no difference; else too many."""
         try:
-            return len(self._completions.tokens(state, matcher.stack(cell)))
+            return self._completions.tokens_at_most(state, matcher.stack(cell))
         except LimitExceeded:
             return FAR
 

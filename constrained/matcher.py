@@ -409,9 +409,10 @@ class Matcher:
 
     def _look_at_text(self, number: int, row: NDArray[np.uint32]) -> None:
         """Add to the row `number` its open tokens that the text so far admits."""
+        budget = None if self._budget is None or self._budget.is_far(self, number) else self._budget
         for token in self.store.open_tokens[number]:
             data = self._blob[self._bounds[token] : self._bounds[token + 1]]
-            if self._run(data, self._position()) == t.OK and (self._budget is None or self._budget.fits(self, token)):
+            if self._run(data, self._position()) == t.OK and (budget is None or budget.fits(self, token)):
                 row[token >> 5] |= np.uint32(1 << (token & 31))
 
     def _settle(self, data: NDArray[np.uint8], position: NDArray[np.int64]) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 from constrained.automata.lower_bounds import FAR, LowerBounds
 from constrained.automata.machine import Machine, expand_literal
-from constrained.automata.settling import is_known, records, settled, textless
+from constrained.automata.settling import is_after_unknown_item, is_known, records, settled, textless
 from constrained.kernels import tables as t
 from grammars.errors import LimitExceeded
 
@@ -21,6 +21,7 @@ if it does not matter.
 UNKNOWN = False
 
 _MOST_STEPS = 20_000
+_FEW_STEPS = 1_000
 _MOST_ALIKE = 12
 """Configurations that differ in the texts of keys or items only, and are followed: each of them will do unless one of its
 texts has to come again, so a few are as good as all."""
@@ -60,7 +61,14 @@ class Completions:
             part, state, stack = found
             parts.append(part)
 
-    def _search(self, state: int, stack: Stack, *, leave: bool = False) -> tuple[bytes, int, Stack] | None:
+    def near(self, state: int, stack: Stack) -> bytes | None:
+        """`shortest`, given up soon."""
+        found = self._search(state, stack, steps=_FEW_STEPS)
+        return None if found is None else found[0]
+
+    def _search(
+        self, state: int, stack: Stack, *, leave: bool = False, steps: int = _MOST_STEPS
+    ) -> tuple[bytes, int, Stack] | None:
         """A shortest way to the end, or to where the frame in use is left, and where it leads; None: it is too far to see."""
         ground = _depth(stack) - 1 if leave else -1
         below = _lengths(self._bounds, stack)
@@ -82,7 +90,7 @@ class Completions:
                 alike[kind] = alike.get(kind, 0) + 1
                 if alike[kind] > _MOST_ALIKE:
                     continue
-            if len(closed) > _MOST_STEPS:
+            if len(closed) > steps:
                 break
             if (_depth(node[1]) <= ground) if leave else (node[0] == self._machine.done and node[1] is None):
                 return _path(came, node), *node
@@ -133,11 +141,11 @@ class Completions:
         done = self._machine.done
         return b"" if state == done else self.shortest(state, (done, None))
 
-    def leaving_by_any_key(self, state: int) -> bytes:
-        """`leaving`, where one key may be one that has come before."""
+    def shortest_by_any_key(self, state: int, stack: Stack) -> bytes:
+        """`shortest`, where one key may be one that has come before."""
         self._any_key = True
         try:
-            return self.leaving(state)
+            return self.shortest(state, stack)
         finally:
             self._any_key = False
 
@@ -163,7 +171,7 @@ class Completions:
         for action, label in edges:
             kind = action >> t.KIND_SHIFT
             if kind == t.GOTO:
-                if machine.states[action & t.OPERAND_MASK, t.S_SLACK] != t.OPEN_AHEAD:
+                if not is_after_unknown_item(machine, action & t.OPERAND_MASK):
                     yield label, (action & t.OPERAND_MASK, appended(stack, label))
             elif kind in (t.PUSH, t.PUSH_AFTER):
                 then = (action >> t.RETURN_SHIFT) & t.OPERAND_MASK

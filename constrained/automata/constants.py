@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from typing import Any, cast
 
@@ -29,13 +29,23 @@ Keys = frozenset[Key]
 NO_KEYS: Keys = frozenset()
 _NAMES = {None: "null", True: "true", False: "false"}
 _DEPTH = 4
+_FARTHEST = 10**18 - 1
 _MOST_PLAIN = 2_000
 """Numbers up to so many digits are looked up as plain decimals too; languages hold the normalised ones otherwise."""
 
 
 def parsed(text: bytes) -> Any:
     """A JSON text, numbers as exact decimals."""
-    return json.loads(text, parse_int=Decimal, parse_float=Decimal)
+    return json.loads(text, parse_int=_decimal, parse_float=_decimal)
+
+
+def _decimal(text: str) -> Decimal:
+    try:
+        return Decimal(text)
+    except InvalidOperation:  # an exponent of 19 digits or more: all that are as far out count as equal
+        mantissa, _, exponent = text.lower().partition("e")
+        sign = "-" if mantissa.startswith("-") else ""
+        return Decimal(f"{sign}1e{'-' if exponent.startswith('-') else ''}{_FARTHEST}") if Decimal(mantissa) else Decimal(0)
 
 
 def key_of(value: Any) -> Key:

@@ -48,7 +48,8 @@ class LinkedMembers:
         self.shape = shape
         self.properties = shape.properties
         self.numbers = self.by_keys.numbers
-        self.is_loose = False
+        self.is_loose = self.can_be_loose = False
+        self.has_free_names = False
         self._witnesses = shape.witnesses
         self._all_served = (1 << len(shape.witnesses)) - 1
         self._excluded = excluded

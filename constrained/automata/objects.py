@@ -16,7 +16,7 @@ from constrained.automata.transitions import Transitions
 from constrained.kernels.tables import OPEN_AHEAD, OPEN_HERE, goto, pop_after, push, push_after
 from grammars.json_schema.object_algebra import has
 from grammars.json_schema.shapes import ObjectShape, Value
-from grammars.regular import ALL, NONE, Rx, derivatives, difference, literals
+from grammars.regular import NONE, Rx, derivatives, difference, literals
 
 Entries = tuple[tuple[ObjectShape, int], ...]
 QUOTE, COMMA, COLON, CLOSE = 0x22, 0x2C, 0x3A, 0x7D
@@ -29,20 +29,25 @@ class ObjectFrame:
         plans: one for each alternative.
         owners: the schema that each alternative belongs to.
         names: all names that some alternative declares, in order of first appearance.
-        is_loose: whether undeclared keys are looked up when the next key comes (see `property_plans`).
     """
 
-    __slots__ = ("is_loose", "names", "owners", "plans", "style", "value_start")
+    __slots__ = ("_is_loose", "names", "owners", "plans", "style", "value_start")
 
     def __init__(self, style: Style, entries: Entries, value_start: Callable[..., int]) -> None:
         self.style = style
         self.value_start = value_start
         self.plans: tuple[Plan, ...] = tuple([property_plan(shape, style.any_order) for shape, _ in entries])
-        self.is_loose = all(plan.is_loose or not plan.shape.groups for plan in self.plans)
-        for plan in self.plans:
-            plan.is_loose = plan.is_loose and self.is_loose
+        self._is_loose: bool | None = None
         self.owners = tuple(owner for _, owner in entries)
         self.names = tuple(dict.fromkeys(name for plan in self.plans for name in plan.numbers))
+
+    def is_loose(self) -> bool:
+        """Whether undeclared keys are looked up when the next key comes (see `property_plans`); asked before the first one."""
+        if self._is_loose is None:
+            self._is_loose = all(plan.can_be_loose for plan in self.plans)
+            for plan in self.plans:
+                plan.is_loose = self._is_loose
+        return self._is_loose
 
     def start(self) -> Progress:
         """Progress at the opening brace."""
@@ -111,6 +116,13 @@ class ObjectFrame:
             members.append(here)
         return tuple(numbers), members
 
+    def has_free_names(self, progress: Progress) -> bool:
+        """Whether any text may be a key now (the declared ones and those that have come apart)."""
+        return any(
+            one is not None and plan.has_free_names and plan.offers_undeclared(one)
+            for plan, one in zip(self.plans, progress, strict=True)
+        )
+
     def seen(self, progress: Progress) -> frozenset[str]:
         """The undeclared keys that have come."""
         return NO_NAMES.union(*[seen_names(_keys(one)) for one in progress if one is not None])
@@ -152,9 +164,8 @@ def any_key_follows(frame: ObjectFrame, progress: Progress) -> bool:
     """Whether keys are free enough for one that must not come again to take no way to the end; a sufficient test."""
     return any(
         one is not None
-        and not isinstance(plan, LinkedMembers)
+        and plan.has_free_names
         and plan.offers_undeclared(one)
-        and any(group.names is ALL for group in plan.groups)
         for plan, one in zip(frame.plans, progress, strict=True)
     )
 
@@ -247,10 +258,11 @@ def expand_comma(machine: Machine, gap: Any, frame: ObjectFrame, progress: Progr
 
 def _key(machine: Machine, frame: ObjectFrame, progress: Progress) -> int:
     """The action on the opening quote of a key: names of a trie, or a frame of its own where undeclared keys may come."""
+    frame.is_loose()
     languages, _ = frame.groups(progress)
     seen = frame.seen(progress)
     offered = frame.offered_names(progress)
-    if ALL in languages:  # whatever begins like a name that may not come can still become another one
+    if frame.has_free_names(progress):  # whatever begins like a name that may not come can still become another one
         barred = [name for name in (*frame.names, *seen) if name not in offered]
     else:
         barred = []

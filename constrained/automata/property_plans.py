@@ -14,7 +14,7 @@ from typing import Any
 
 from grammars.json_schema.feasibility import some_words
 from grammars.json_schema.shapes import KeyGroup, ObjectShape, Property, Value
-from grammars.regular import ALL, Rx, difference, literals, longest_length, matches, words
+from grammars.regular import ALL, Rx, complement, difference, is_empty, literals, longest_length, matches, union, words
 
 Progress = tuple[Any, ...]
 NO_NAMES: frozenset[str] = frozenset()
@@ -56,9 +56,9 @@ class PropertyPlan:
         self._groups: tuple[KeyGroup, ...] | None = None
         self._bounded = self._count_to > 0 or shape.max_properties is not None
         self._few_names: bool | None = None
-        self.is_loose = (
-            not keeps_names and not shape.min_properties and any(group.names is ALL for group in shape.groups)
-        )
+        self._keeps_names = keeps_names or shape.min_properties > 0
+        self._free_names: bool | None = None
+        self.is_loose = False
         self._lengths: dict[Any, list[int]] = {}
 
     def alive(self, index: int) -> bool:
@@ -160,6 +160,19 @@ class PropertyPlan:
     def with_undeclared(self, progress: Progress, name: str | None = None) -> Progress:
         """Progress after an undeclared property; None: whose name is not known."""
         raise NotImplementedError
+
+    @property
+    def has_free_names(self) -> bool:
+        """Whether any text may be a key (the declared ones and those that have come apart)."""
+        if self._free_names is None:
+            names = [group.names for group in self.groups]
+            self._free_names = ALL in names or (len(names) > 1 and is_empty(complement(union(*names))))
+        return self._free_names
+
+    @property
+    def can_be_loose(self) -> bool:
+        """Whether names need not be known before the next key comes."""
+        return not self._keeps_names and (self.has_free_names or not self.groups)
 
     def _kept(self, progress: Progress) -> Progress:
         """The end of progress after a declared key."""

@@ -49,6 +49,7 @@ class CompletionStore:
         self.frames: NDArray[np.int32] = np.zeros((store.machine.horizon + 2, 3), dtype=np.int32)
         self.over: NDArray[np.int32] = np.empty((len(store.token_ids) + 1, 3), dtype=np.int32)
         self._texts: OrderedDict[tuple[int, Stack], bytes] = OrderedDict()
+        self._enough: OrderedDict[tuple[int, Stack], int] = OrderedDict()
         self._tokens: OrderedDict[tuple[int, Stack], tuple[int, ...]] = OrderedDict()
 
     def text(self, state: int, stack: Stack) -> bytes:
@@ -78,6 +79,22 @@ class CompletionStore:
                 self._tokens.popitem(last=False)
         return found
 
+    def tokens_at_most(self, state: int, stack: Stack) -> int:
+        """Tokens that are enough to complete a configuration in which it may not be known which keys have come."""
+        if (stack is None or len(stack) == 2) and not wants_new_key(self._machine, state):
+            return len(self.tokens(state, stack))
+        found = self._enough.get((state, stack))
+        if found is None:
+            with self._machine.lock:
+                new_key = wants_new_key(self._machine, state)
+                data = self._search.shortest_by_any_key(state, stack) if new_key else self._search.near(state, stack)
+            spelled = None if data is None else self._trie.shortest_tokenization(data)
+            found = FAR if spelled is None else len(spelled) + _NEW_KEY * new_key
+            self._enough[state, stack] = found
+            while len(self._enough) > _MOST_KEPT:
+                self._enough.popitem(last=False)
+        return found
+
     def _spelled(self, data: bytes) -> int:
         """The number of tokens for `data` if each byte is one; far too many where a byte is none."""
         return FAR if data.translate(None, self._spellable) else len(data)
@@ -85,7 +102,7 @@ class CompletionStore:
     def _leaving(self, state: int) -> int:
         """Single-byte tokens from `state` to the end of its frame, whatever text an open state stands for."""
         if wants_new_key(self._machine, state):
-            return min(FAR, self._spelled(self._search.leaving_by_any_key(state)) + _NEW_KEY)
+            return min(FAR, self._spelled(self._search.shortest_by_any_key(state, (self._machine.done, None))) + _NEW_KEY)
         free = forgetful(self._machine, state)
         if free == state:
             return self._spelled(self._search.leaving(state))
