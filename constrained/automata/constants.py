@@ -45,7 +45,11 @@ def _decimal(text: str) -> Decimal:
     except InvalidOperation:  # an exponent of 19 digits or more: all that are as far out count as equal
         mantissa, _, exponent = text.lower().partition("e")
         sign = "-" if mantissa.startswith("-") else ""
-        return Decimal(f"{sign}1e{'-' if exponent.startswith('-') else ''}{_FARTHEST}") if Decimal(mantissa) else Decimal(0)
+        return (
+            Decimal(f"{sign}1e{'-' if exponent.startswith('-') else ''}{_FARTHEST}")
+            if Decimal(mantissa)
+            else Decimal(0)
+        )
 
 
 def key_of(value: Any) -> Key:

@@ -163,9 +163,7 @@ def textless(progress: tuple[Any, ...]) -> tuple[Any, ...]:
 def any_key_follows(frame: ObjectFrame, progress: Progress) -> bool:
     """Whether keys are free enough for one that must not come again to take no way to the end; a sufficient test."""
     return any(
-        one is not None
-        and plan.has_free_names
-        and plan.offers_undeclared(one)
+        one is not None and plan.has_free_names and plan.offers_undeclared(one)
         for plan, one in zip(frame.plans, progress, strict=True)
     )
 

@@ -81,8 +81,11 @@ def wants_new_key(machine: Machine, state: int) -> bool:
 def is_known(machine: Machine, then: int, outcome: int) -> bool:
     """Whether a frame that returns to `then` with `outcome` has not read a key that may have come before."""
     key = machine.key(-1 - then) if then < 0 else ()
-    return not key or key[0] is not objects.resolve_key or outcome >= keys.DECLARED or not (
-        objects.loose(key[2]) or objects.is_open(key[2])
+    return (
+        not key
+        or key[0] is not objects.resolve_key
+        or outcome >= keys.DECLARED
+        or not (objects.loose(key[2]) or objects.is_open(key[2]))
     )
 
 
@@ -91,7 +94,9 @@ def records(machine: Machine, then: int) -> bool:
     if then >= 0:
         return machine.is_open(then)
     key = machine.key(-1 - then)
-    return (key[0] is objects.resolve_key and not key[1].is_loose()) or (key[0] is arrays.resolve_item and key[1].linked)
+    return (key[0] is objects.resolve_key and not key[1].is_loose()) or (
+        key[0] is arrays.resolve_item and key[1].linked
+    )
 
 
 def textless(machine: Machine, state: int) -> Any:

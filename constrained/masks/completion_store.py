@@ -102,7 +102,9 @@ class CompletionStore:
     def _leaving(self, state: int) -> int:
         """Single-byte tokens from `state` to the end of its frame, whatever text an open state stands for."""
         if wants_new_key(self._machine, state):
-            return min(FAR, self._spelled(self._search.shortest_by_any_key(state, (self._machine.done, None))) + _NEW_KEY)
+            return min(
+                FAR, self._spelled(self._search.shortest_by_any_key(state, (self._machine.done, None))) + _NEW_KEY
+            )
         free = forgetful(self._machine, state)
         if free == state:
             return self._spelled(self._search.leaving(state))
