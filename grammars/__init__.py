@@ -1,4 +1,4 @@
-"""Languages as values: JSON Schema, regular expressions, choices.  Knows no tokens and no tensors."""
+"""Languages as values: JSON Schema, regular expressions, Lark, GBNF, choices.  Knows no tokens and no tensors."""
 
 from __future__ import annotations
 
@@ -11,17 +11,41 @@ from grammars.errors import (
     SchemaError,
     UnsupportedFeature,
 )
-from grammars.values import Choice, JsonSchema, Regex
+from grammars.values import (
+    AnyText,
+    Choice,
+    Gbnf,
+    Grammar,
+    Indenter,
+    JsonSchema,
+    Lark,
+    OneOf,
+    Phrases,
+    Reasoning,
+    Regex,
+    Sequence,
+    SpecialToken,
+)
 
 __all__ = [
+    "AnyText",
     "Choice",
     "EmptyLanguage",
+    "Gbnf",
+    "Grammar",
     "GrammarError",
+    "Indenter",
     "JsonSchema",
+    "Lark",
     "LarkError",
     "LimitExceeded",
+    "OneOf",
+    "Phrases",
+    "Reasoning",
     "Regex",
     "RegexError",
     "SchemaError",
+    "Sequence",
+    "SpecialToken",
     "UnsupportedFeature",
 ]

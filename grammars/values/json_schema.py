@@ -1,29 +1,24 @@
-"""Grammars as values: frozen, hashable, picklable, equal when they say the same; nothing is compiled here."""
+"""JSON Schema as a value."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Literal, NoReturn, get_args
 
-from grammars.errors import EmptyLanguage, GrammarError, LimitExceeded, SchemaError
+from grammars.errors import GrammarError, LimitExceeded, SchemaError
+from grammars.values.base import Grammar, one_of
 
 Whitespace = Literal["bounded", "compact", "any"]
 PropertyOrder = Literal["schema", "any"]
 Formats = Literal["assert", "annotate", "strict"]
 Escapes = Literal["any", "canonical"]
-Dialect = Literal["python", "ecma"]
 
 _MAX_RESPELLED = 100_000
 
 DRAFT_NAMES = ("4", "6", "7", "2019-09", "2020-12")
-
-
-def _one_of(option: str, value: object, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise GrammarError(f"{option}={value!r} is not one of {', '.join(map(repr, allowed))}")
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -71,7 +66,7 @@ def _schema_text(schema: object, what: str) -> tuple[str, Any]:
 
 
 @dataclass(frozen=True, init=False)
-class JsonSchema:
+class JsonSchema(Grammar):
     """JSON documents that satisfy a JSON Schema.
 
     Attributes:
@@ -113,11 +108,11 @@ class JsonSchema:
             raise GrammarError(f"whitespace={whitespace!r} is not a string")
         if whitespace not in get_args(Whitespace):
             _check_whitespace(whitespace)
-        _one_of("property_order", property_order, get_args(PropertyOrder))
-        _one_of("formats", formats, get_args(Formats))
-        _one_of("escapes", escapes, get_args(Escapes))
+        one_of("property_order", property_order, get_args(PropertyOrder))
+        one_of("formats", formats, get_args(Formats))
+        one_of("escapes", escapes, get_args(Escapes))
         if draft is not None:
-            _one_of("draft", draft, DRAFT_NAMES)
+            one_of("draft", draft, DRAFT_NAMES)
         text, parsed = _schema_text(schema, "the schema")
         # Past the frozen dataclass's own guard; nothing else ever writes.
         put = object.__setattr__
@@ -164,48 +159,3 @@ def _check_whitespace(pattern: str) -> None:
             f"whitespace={pattern!r} is none of 'bounded', 'compact', 'any', and as a regular expression it admits "
             "more than space, tab, line feed and carriage return"
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Regex:
-    """Texts that match a regular expression from end to end.
-
-    Attributes:
-        pattern: the expression.
-        dialect: `"python"` (the `re` module's) or `"ecma"` (ECMA-262 with the `u` flag, as JSON Schema has it).
-        flags: `re.IGNORECASE | re.MULTILINE | re.DOTALL | re.ASCII | re.VERBOSE` as the dialect has them.
-    """
-
-    pattern: str
-    dialect: Dialect = "python"
-    flags: int = 0
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.pattern, str):
-            raise GrammarError(f"pattern={self.pattern!r} is not a string; of a compiled one give .pattern and .flags")
-        _one_of("dialect", self.dialect, get_args(Dialect))
-        if not isinstance(self.flags, int):
-            raise GrammarError(f"flags={self.flags!r} is not an integer")
-        object.__setattr__(self, "flags", int(self.flags))
-
-
-@dataclass(frozen=True, init=False)
-class Choice:
-    """One of a few texts, exactly as given; repeats are dropped."""
-
-    options: tuple[str, ...]
-
-    def __init__(self, options: Iterable[str]) -> None:
-        if isinstance(options, (str, bytes)):
-            raise GrammarError("Choice takes a list of strings, not one string")
-        unique = tuple(dict.fromkeys(options))
-        for option in unique:
-            if not isinstance(option, str):
-                raise GrammarError(f"Choice takes strings, not {option!r}")
-            try:
-                option.encode()
-            except UnicodeEncodeError:
-                raise GrammarError(f"{option!r} holds half a surrogate pair, which no text produces") from None
-        if not unique:
-            raise EmptyLanguage("Choice needs at least one string")
-        object.__setattr__(self, "options", unique)
