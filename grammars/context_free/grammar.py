@@ -52,6 +52,9 @@ class Terminal:
         pattern: its source, for messages.
         flags: flags of the expression, as `re` letters.
         order: contextual lexing: its place in the order in which Lark tries terminals, 0 first.
+        conditional: further texts, of a terminal that looks ahead: pairs (texts, rests), the texts taken only where what
+            follows them, up to the end of the text, is in `rests`.  Texts that are taken whatever follows are in
+            `language`, which may be NONE then.
     """
 
     name: str
@@ -61,6 +64,7 @@ class Terminal:
     pattern: str = ""
     flags: frozenset[str] = frozenset()
     order: int = 0
+    conditional: tuple[tuple[Rx, Rx], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
