@@ -28,6 +28,7 @@ from referencing.jsonschema import DRAFT202012
 
 from constrained.errors import ResultError
 from grammars import JsonSchema
+from grammars.json_schema import format_asserted
 
 Json = Any
 """A JSON value as `json.loads` gives it."""
@@ -52,7 +53,7 @@ class JsonCheck:
         for uri, text in grammar.resources:
             document = json.loads(text, parse_float=_decimal)
             registry = registry.with_resource(uri, Resource.from_contents(document, default_specification=DRAFT202012))
-        formats = None if grammar.formats == "annotate" else _format_checker(base)
+        formats = _format_checker(base) if format_asserted(grammar) else None
         self._validator: Validator = _exact_validator(base)(schema, registry=registry, format_checker=formats)
 
     def parse(self, text: str) -> Json:

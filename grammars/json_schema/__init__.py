@@ -9,6 +9,7 @@ from __future__ import annotations
 from grammars.json_schema.emptiness import check_root
 from grammars.json_schema.positions import root_value
 from grammars.json_schema.reachable import check_reachable
+from grammars.json_schema.references import format_asserted
 from grammars.json_schema.scalars import FormatWarning
 from grammars.json_schema.shapes import (
     Alternatives,
@@ -34,6 +35,7 @@ __all__ = [
     "Value",
     "check_reachable",
     "check_root",
+    "format_asserted",
     "root_value",
     "shortest_document",
     "shortest_size",

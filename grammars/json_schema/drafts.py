@@ -6,7 +6,12 @@ drafts (tuple `items`, `dependencies`, boolean `exclusiveMinimum`, `id` anchors)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+from grammars.values import Formats
 
 _DRAFT_4 = frozenset({
     "type", "enum", "multipleOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength",
@@ -40,6 +45,8 @@ class Draft:
         strict_integers: an integer is written without fraction and exponent (draft 4 defines it by its text).
         fragment_ids: `"$id": "#name"` is an anchor rather than a base.
         contains_evaluates: items that `contains` accepts count as evaluated.
+        format_asserts: `format` is an assertion unless the caller says otherwise; from 2019-09 on it is an annotation
+            by default (2020-12 Validation, section 7.2), which a metaschema's `$vocabulary` may change.
     """
 
     name: str
@@ -53,6 +60,7 @@ class Draft:
     strict_integers: bool = False
     fragment_ids: bool = False
     contains_evaluates: bool = False
+    format_asserts: bool = True
 
     def __repr__(self) -> str:
         return f"Draft({self.name!r})"
@@ -64,14 +72,21 @@ DRAFT_4 = Draft(
 )  # fmt: skip
 DRAFT_6 = Draft("6", _DRAFT_6, ref_alone=True, tuple_items=True, fragment_ids=True)
 DRAFT_7 = Draft("7", _DRAFT_7, ref_alone=True, tuple_items=True, fragment_ids=True)
-DRAFT_2019_09 = Draft("2019-09", _DRAFT_2019, tuple_items=True)
-DRAFT_2020_12 = Draft("2020-12", _DRAFT_2020, contains_evaluates=True)
+DRAFT_2019_09 = Draft("2019-09", _DRAFT_2019, tuple_items=True, format_asserts=False)
+DRAFT_2020_12 = Draft("2020-12", _DRAFT_2020, contains_evaluates=True, format_asserts=False)
 UNMARKED = Draft(
     "unmarked", _DRAFT_2019 | _DRAFT_2020, ("$id", "id"), tuple_items=True, boolean_bounds=True, fragment_ids=True,
     contains_evaluates=True,
 )  # fmt: skip
 
 DRAFTS = {draft.name: draft for draft in (DRAFT_4, DRAFT_6, DRAFT_7, DRAFT_2019_09, DRAFT_2020_12)}
+
+_VOCABULARY = "https://json-schema.org/draft/{}/vocab/{}"
+_ASSERTIONS = frozenset({
+    "type", "enum", "const", "multipleOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength",
+    "maxLength", "pattern", "minItems", "maxItems", "uniqueItems", "minContains", "maxContains", "required",
+    "minProperties", "maxProperties", "dependentRequired",
+})  # fmt: skip
 
 _BY_URI = {
     "json-schema.org/draft-04/schema": DRAFT_4,
@@ -86,3 +101,30 @@ _BY_URI = {
 def draft_of_uri(uri: str) -> Draft | None:
     """The draft whose metaschema has this URI (http or https, with or without an empty fragment); else `None`."""
     return _BY_URI.get(uri.removesuffix("#").partition("://")[2])
+
+
+def asserts_formats(draft: Draft, formats: Formats) -> bool:
+    """Whether `format` is an assertion for schemas of this draft under the caller's treatment of formats."""
+    return draft.format_asserts if formats == "declared" else formats != "annotate"
+
+
+def with_vocabulary(draft: Draft, vocabulary: Mapping[str, Any]) -> Draft:
+    """The draft as a custom metaschema's `$vocabulary` has it (2020-12 Core, section 8.1.2).
+
+    Without the validation vocabulary its assertions are annotations.  `format` is asserted under 2020-12's
+    format-assertion vocabulary, required or not, and where 2019-09's format vocabulary is required.
+    """
+    if draft.name not in ("2019-09", "2020-12"):
+        return draft
+    draft = DRAFTS[draft.name]
+    validates = _VOCABULARY.format(draft.name, "validation") in vocabulary
+    asserted = _VOCABULARY.format(draft.name, "format-assertion") in vocabulary
+    return _variant(draft, validates, asserted or vocabulary.get(_VOCABULARY.format("2019-09", "format")) is True)
+
+
+@cache
+def _variant(draft: Draft, validates: bool, format_asserts: bool) -> Draft:
+    keywords = draft.keywords if validates else draft.keywords - _ASSERTIONS
+    if keywords is draft.keywords and format_asserts == draft.format_asserts:
+        return draft
+    return replace(draft, keywords=keywords, format_asserts=format_asserts)

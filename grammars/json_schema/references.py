@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
 
 from grammars.errors import SchemaError
-from grammars.json_schema.drafts import DRAFTS, UNMARKED, Draft, draft_of_uri
+from grammars.json_schema.drafts import DRAFTS, UNMARKED, Draft, asserts_formats, draft_of_uri, with_vocabulary
 from grammars.json_schema.sharing import Sharing
 from grammars.values import JsonSchema
 
@@ -28,12 +28,6 @@ _ONE = (
 )  # fmt: skip
 _MANY = ("allOf", "anyOf", "items", "oneOf", "prefixItems")
 _NAMED = ("$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties")
-_VALIDATION = "https://json-schema.org/draft/{}/vocab/validation"
-_ASSERTIONS = frozenset({
-    "type", "enum", "const", "multipleOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength",
-    "maxLength", "pattern", "minItems", "maxItems", "uniqueItems", "minContains", "maxContains", "required",
-    "minProperties", "maxProperties", "dependentRequired",
-})  # fmt: skip
 
 
 @dataclass(slots=True, eq=False)
@@ -123,19 +117,14 @@ class Registry:
         return self._vocabularies[uri] or default
 
     def _draft_of_metaschema(self, uri: str) -> Draft | None:
-        """A custom metaschema's draft, without the assertions if it leaves the validation vocabulary out."""
+        """A custom metaschema's draft, with the vocabularies that it declares."""
         text = self._texts.get(_without_fragment(uri))
         metaschema = json.loads(text) if text is not None else None
         if not isinstance(metaschema, dict):
             return None
         draft = self.draft_of(metaschema, UNMARKED)
         vocabulary = metaschema.get("$vocabulary")
-        if isinstance(vocabulary, dict) and _VALIDATION.format(draft.name) not in vocabulary:
-            return Draft(
-                draft.name, draft.keywords - _ASSERTIONS, draft.id_keywords, tuple_items=draft.tuple_items,
-                contains_evaluates=draft.contains_evaluates,
-            )  # fmt: skip
-        return draft
+        return with_vocabulary(draft, vocabulary) if isinstance(vocabulary, dict) else draft
 
     def _find(self, uri: str) -> Resource | None:
         resource = self._resources.get(uri)
@@ -261,6 +250,13 @@ class Registry:
         self._index(self._document_root(resource))
         found = resource.dynamic_anchors.get(name)
         return None if found is None else Target(found[0], found[1], resource)
+
+
+def format_asserted(schema: JsonSchema) -> bool:
+    """Whether `format` is an assertion at the root of this schema, whatever embedded resources declare."""
+    if schema.formats != "declared":
+        return schema.formats != "annotate"
+    return asserts_formats(Registry(schema).root.draft, schema.formats)
 
 
 def identifier(schema: Any, draft: Draft) -> str | None:

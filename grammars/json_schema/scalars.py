@@ -11,6 +11,7 @@ from grammars import regular
 from grammars.errors import LimitExceeded, RegexError, SchemaError, UnsupportedFeature
 from grammars.json_schema.algebra import meet, reduced
 from grammars.json_schema.array_algebra import array_shape
+from grammars.json_schema.drafts import asserts_formats
 from grammars.json_schema.formats import format_rx
 from grammars.json_schema.formulas import FALSE, SHARED, Node
 from grammars.json_schema.numbers import NUMBER, equal_number_rx
@@ -28,7 +29,7 @@ NUMBER_KEYWORDS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiv
 
 
 class FormatWarning(UserWarning):
-    """A `format` that nobody here knows stays an annotation; `formats="strict"` makes it an error."""
+    """A `format` that stays an annotation: unknown to everybody here, or asserted by option only in its draft."""
 
 
 def number_language(value: SchemaValue, present: frozenset[str], integer: bool) -> Rx:
@@ -90,15 +91,19 @@ def pattern_language(pattern: Any, pointer: str, keyword: str) -> Rx:
 
 
 def _format_language(value: SchemaValue) -> Rx:
-    name, pointer = value.schema["format"], value.pointer
+    name, pointer, draft, formats = value.schema["format"], value.pointer, value.resource.draft, value.options.formats
     if not isinstance(name, str):
         raise malformed("format", "a string", name, pointer)
-    found = format_rx(name, value.resource.draft.name)
-    if found is not None:
+    found = format_rx(name, draft.name)
+    if found is None:
+        if formats == "strict":
+            raise UnsupportedFeature(f"the format {name!r} is not known", pointer, "format")
+        reason = "is not known and asserts nothing"
+    elif asserts_formats(draft, formats):
         return found
-    if value.options.formats == "strict":
-        raise UnsupportedFeature(f"the format {name!r} is not known", pointer, "format")
-    warnings.warn(f"the format {name!r} at #{pointer} is not known and asserts nothing", FormatWarning, stacklevel=2)
+    else:
+        reason = f'is an annotation in draft {draft.name}, which the schema declares; formats="assert" asserts it'
+    warnings.warn(f"the format {name!r} at #{pointer} {reason}", FormatWarning, stacklevel=2)
     return ALL
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from grammars.json_schema.drafts import Draft
+from grammars.json_schema.drafts import Draft, asserts_formats
 from grammars.json_schema.reader import TYPES
 from grammars.values import Formats
 
@@ -82,11 +82,13 @@ _CHILDREN = frozenset({"items", "additionalProperties"})
 class Sharing:
     """The shared positions of one draft under one treatment of formats."""
 
-    __slots__ = ("_asserted", "_formats", "_leaves", "nodes")
+    __slots__ = ("_asserted", "_asserted_formats", "_formats", "_leaves", "nodes")
 
     def __init__(self, draft: Draft, formats: Formats) -> None:
         self.nodes: dict[tuple[object, ...], Node] = {}
         self._formats = formats
+        # What stays an annotation is warned of at each place, and so is what nobody knows.
+        self._asserted_formats = asserts_formats(draft, formats)
         # `$schema` inside would change the draft.
         self._asserted = draft.keywords | {"$schema"}
         self._leaves = {keyword: check for keyword, check in _LEAVES.items() if keyword in draft.keywords}
@@ -118,7 +120,7 @@ class Sharing:
             elif keyword == "format" and type(value) is str:
                 if self._formats == "annotate":
                     continue
-                part = value if value in _FORMATS else None
+                part = value if value in _FORMATS and self._asserted_formats else None
             else:
                 return None
             if part is None:

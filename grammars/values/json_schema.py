@@ -13,7 +13,7 @@ from grammars.values.base import Grammar, one_of
 
 Whitespace = Literal["bounded", "compact", "any"]
 PropertyOrder = Literal["schema", "any"]
-Formats = Literal["assert", "annotate", "strict"]
+Formats = Literal["declared", "assert", "annotate", "strict"]
 Escapes = Literal["any", "canonical"]
 
 _MAX_RESPELLED = 100_000
@@ -76,7 +76,8 @@ class JsonSchema(Grammar):
         property_order: `"schema"`: declared properties in the order of `properties`, then names that are only
             `required`, then the rest; `"any"`: every order.
         formats: `"assert"` holds known formats and warns of unknown ones, `"strict"` refuses unknown ones,
-            `"annotate"` ignores `format`.
+            `"annotate"` ignores `format`; `"declared"` is `"assert"` save for schemas that declare a draft in which
+            `format` is an annotation (2019-09 and 2020-12, by `$schema` or `draft`): there it warns.
         draft: one of `DRAFT_NAMES`; `None` goes by `$schema`, and without it reads as 2020-12 with the idioms of
             earlier drafts.
         resources: pairs of URI and JSON text that references may name; nothing is ever fetched.
@@ -99,7 +100,7 @@ class JsonSchema(Grammar):
         schema: Mapping[str, Any] | bool | str | bytes,
         whitespace: str = "bounded",
         property_order: PropertyOrder = "schema",
-        formats: Formats = "assert",
+        formats: Formats = "declared",
         draft: str | None = None,
         resources: Mapping[str, Any] | None = None,
         escapes: Escapes = "any",

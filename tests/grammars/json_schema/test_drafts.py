@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from grammars import JsonSchema, SchemaError
-from grammars.json_schema import root_value
+from grammars.json_schema import FormatWarning, format_asserted, root_value
+from grammars.regular import ALL
 
 Accepts = Callable[..., bool]
 URI = {
@@ -98,3 +99,52 @@ def test_a_metaschema_may_leave_the_assertions_out(accepts: Accepts) -> None:
     schema = {"$schema": "http://h/meta", "properties": {"a": {"minimum": 10}, "b": False}}
     assert accepts(schema, {"a": 1}, resources={"http://h/meta": metaschema})
     assert not accepts(schema, {"b": 1}, resources={"http://h/meta": metaschema})
+
+
+def _format_vocabulary(draft: str, name: str, required: bool) -> dict[str, Any]:
+    base = f"https://json-schema.org/draft/{draft}/vocab"
+    return {
+        "$schema": URI[draft], "$id": "http://h/meta",
+        "$vocabulary": {f"{base}/core": True, f"{base}/validation": True, f"{base}/{name}": required},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("draft", [*URI, None])
+def test_a_format_is_asserted_unless_the_schema_declares_a_draft_that_annotates_it(
+    accepts: Accepts, draft: str | None
+) -> None:
+    asserted = draft not in ("2019-09", "2020-12")
+    marker = {"$schema": URI[draft]} if draft is not None else {}
+    for schema, options in (({**marker, "format": "date"}, {}), ({"format": "date"}, {"draft": draft})):
+        assert accepts(schema, "today", **options) is not asserted
+        assert format_asserted(JsonSchema(schema, **options)) is asserted
+        assert not accepts(schema, "today", formats="assert", **options)
+        assert accepts(schema, "today", formats="annotate", **options)
+        assert accepts(schema, "2024-02-29", formats="strict", **options)
+
+
+def test_a_format_that_stays_an_annotation_by_its_draft_is_warned_of() -> None:
+    schema = {"$schema": URI["2020-12"], "properties": {"a": {"format": "date"}}}
+    (members,) = root_value(JsonSchema(schema)).alternatives().objects
+    with pytest.warns(FormatWarning, match="'date' at #/properties/a is an annotation in draft 2020-12"):
+        assert members.properties[0].value.alternatives().string is ALL
+
+
+@pytest.mark.parametrize(
+    ("draft", "name", "required", "asserted"),
+    [
+        ("2020-12", "format-assertion", True, True),
+        ("2020-12", "format-assertion", False, True),
+        ("2020-12", "format-annotation", True, False),
+        ("2019-09", "format", True, True),
+        ("2019-09", "format", False, False),
+    ],
+)
+def test_the_vocabulary_of_a_metaschema_decides_whether_formats_are_asserted(
+    accepts: Accepts, draft: str, name: str, required: bool, asserted: bool
+) -> None:
+    resources = {"http://h/meta": _format_vocabulary(draft, name, required)}
+    schema = {"$schema": "http://h/meta", "format": "date", "type": "string"}
+    assert accepts(schema, "today", resources=resources) is not asserted
+    assert format_asserted(JsonSchema(schema, resources=resources)) is asserted
+    assert not accepts(schema, 1, resources=resources)
