@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from constrained.automata.transitions import Transitions
 from constrained.kernels import tables as t
+from constrained.kernels.branches import ALL_WIDE, L_KNOWN
 from constrained.kernels.machine import memo_copy, memo_find, memo_insert
 from constrained.limits import DEFAULT_LIMITS, Limits
 from grammars.errors import LimitExceeded
@@ -34,7 +35,7 @@ class Machine:
 
     Attributes:
         horizon: bytes of the longest token; no walk looks further ahead.
-        states, maps, actions, memo: the tables of `constrained.kernels.tables`.
+        states, maps, actions, loops, memo: the tables of `constrained.kernels.tables`.
         done: the state after a complete text.
     """
 
@@ -46,6 +47,7 @@ class Machine:
         self.states: NDArray[np.int32] = np.empty((count, t.STATE_COLUMNS), dtype=np.int32)
         self.maps: NDArray[np.uint8] = np.empty(_MAPS * 256, dtype=np.uint8)
         self.actions: NDArray[np.int64] = np.empty(count * _ACTIONS_PER_STATE, dtype=np.int64)
+        self.loops: NDArray[np.uint64] = np.zeros((count, 3), dtype=np.uint64)
         self.memo: NDArray[np.int64] = np.full((1 << 12, 2), -1, dtype=np.int64)
         self.memo_used = 0
         self.state_count = 0
@@ -166,6 +168,10 @@ class Machine:
         if base != state:
             self.states[state, t.S_BASE] = base
             self.states[state, t.S_SLACK] = slack
+
+    def loop_wide(self, state: int) -> None:
+        """Declare that every character outside ASCII leads back to `state`, or to what soon cannot be told from it."""
+        self.loops[state, L_KNOWN] |= np.uint64(ALL_WIDE)
 
     def open(self, state: int, kind: int) -> None:
         """Declare that `state`, which has no base, stands for several that a text will tell apart (`OPEN_HERE`, `OPEN_AHEAD`)."""

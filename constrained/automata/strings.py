@@ -15,6 +15,7 @@ from itertools import pairwise
 from constrained.automata.code_points import Pieces, add_characters, add_code_points, blocks, spelling
 from constrained.automata.machine import Machine
 from constrained.automata.transitions import Transitions
+from constrained.kernels import tables as t
 from constrained.kernels.tables import goto, pop_after
 from grammars.regular import (
     ALL,
@@ -127,6 +128,9 @@ def expand_string(machine: Machine, canonical: bool, languages: Languages) -> Tr
             for low, high in _bare_ascii(characters):
                 made.on(low, high, goto(state))
         add_characters(machine, made, steps)
+        own = machine.state((expand_string, canonical, languages))
+        if any(_is_same(machine, state, own) and _covers_wide(characters) for characters, state in steps):
+            machine.loop_wide(own)
         escapes = _may_escape([characters for characters, _ in steps], canonical)
     else:
         pieces = next_states(machine, canonical, languages)
@@ -138,6 +142,21 @@ def expand_string(machine: Machine, canonical: bool, languages: Languages) -> Tr
     if holds:
         made.on(QUOTE, QUOTE, pop_after(holds))
     return made
+
+
+def _is_same(machine: Machine, state: int, own: int) -> bool:
+    """Whether no token can tell the string state `state` from `own`, of which it is what follows a character."""
+    while state != own and machine.states[state, t.S_SLACK] >= machine.horizon - 1:
+        state = int(machine.states[state, t.S_BASE])
+        if state < 0:
+            return False
+    return state == own
+
+
+@lru_cache(maxsize=4096)
+def _covers_wide(characters: Rx) -> bool:
+    """Whether a set holds every character outside ASCII."""
+    return sum(high - max(low, 0x80) + 1 for low, high in characters.a if high >= 0x80) == 0x110000 - 0x800 - 0x80
 
 
 @lru_cache(maxsize=4096)

@@ -27,17 +27,29 @@ _STAMP = ("constrained", _sources_digest())
 
 
 def kernel(function: F) -> F:
-    """Compile `function` at its first call."""
+    """Compile `function` at its first call.  It makes no arrays.
+
+    Where Numba counts references, it does so for every array of every inlined call, with atomic instructions: a walk of the
+    trie took six times as long.
+    """
     return _compiled(function)
+
+
+def making_kernel(function: F) -> F:
+    """A kernel that makes arrays of its own."""
+    return _compiled(function, counted=True)
 
 
 def inlined(function: F) -> F:
-    """A piece of a kernel: compiled into its callers, never called from Python in earnest."""
-    return _compiled(function)
+    """A piece of a kernel: compiled into its callers, never called from Python in earnest.
+
+    LLVM leaves larger pieces out of line, and each array of a call is seven or nine arguments then.
+    """
+    return _compiled(function, inline=True)
 
 
-def _compiled(function: F) -> F:
-    compiled = numba.njit(cache=True, nogil=True)(function)
+def _compiled(function: F, *, inline: bool = False, counted: bool = False) -> F:
+    compiled = numba.njit(cache=True, nogil=True, forceinline=inline, _nrt=counted)(function)
     cache_file: Any = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
     if cache_file is not None and hasattr(cache_file, "_source_stamp"):
         cache_file._source_stamp = _STAMP

@@ -7,6 +7,7 @@ Cells      int32[n, 4]   the stack as cons cells of one matcher, `C_*` columns; 
 Memo       int64[2^k, 2] open-addressing hash table: key, value; holds pops (wait state × outcome → state) and rows
                          (chain node × return state → row or next chain node)
 Trie       int32[n, 4]   preorder, `T_*` columns
+Nodes      int32[n, 8]   the trie again with siblings side by side, `N_*` columns; node 0 is the root
 """
 
 from __future__ import annotations
@@ -26,6 +27,14 @@ CELL_COLUMNS = 4
 
 T_BYTE_DEPTH, T_END, T_TOKENS, T_HEIGHT = range(4)
 TRIE_COLUMNS = 4
+
+N_BYTE, N_KIDS, N_KIDS_END, N_TOKENS, N_TOKENS_OWN, N_TOKENS_ALL, N_ORDER, N_SPAN = range(8)
+NODE_COLUMNS = 8
+"""The byte on the edge into the node, with what bytes from 128 on are below it from bit 8 on (`NONE_WIDE` and so on); its
+children; where its tokens start, its own end, and all of its subtree's end; its number in preorder; its depth from bit 16
+on, and below that the length of the longest path from it."""
+NONE_WIDE, VALID_WIDE, OTHER_WIDE = range(3)
+"""Below a node: no byte from 128 on; some, and after a whole character all that is there is UTF-8; others."""
 
 END_OF_TEXT = 256
 """The symbol after the last byte, dispatched like a byte."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from constrained.kernels.jit import kernel
+from constrained.kernels.jit import making_kernel
 
 
-@kernel
+@making_kernel
 def shortest_tokenization(
     data: NDArray[np.uint8],
     byte: NDArray[np.uint8],

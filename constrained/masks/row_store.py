@@ -14,9 +14,12 @@ from numpy.typing import NDArray
 from constrained.automata.machine import Machine
 from constrained.automata.settling import indifferent
 from constrained.kernels import tables as t
-from constrained.kernels import walk as w
+from constrained.kernels import walk_registers as w
+from constrained.kernels.branches import branch
+from constrained.kernels.compose import compose
 from constrained.kernels.machine import M_HITS, look_up, run
 from constrained.kernels.rows import write_row, write_rows
+from constrained.kernels.walk import walk_alone, walk_beside
 from constrained.limits import DEFAULT_LIMITS, Limits
 from constrained.vocabulary import Vocabulary
 from grammars.errors import LimitExceeded
@@ -81,6 +84,10 @@ class RowStore:
         self.trie[:nodes, t.T_END] = trie.end
         self.trie[: nodes + 1, t.T_TOKENS] = trie.token_start
         self.trie[:nodes, t.T_HEIGHT] = trie.height
+        self._nodes: NDArray[np.int32] = np.empty((nodes, t.NODE_COLUMNS), dtype=np.int32)
+        self._bytes: NDArray[np.uint8] = np.empty(nodes, dtype=np.uint8)
+        self._below: NDArray[np.uint64] = np.zeros((nodes, 2), dtype=np.uint64)
+        branch(self.trie, self._nodes, self._bytes, self._below)
         self.token_ids: NDArray[np.int32] = np.ascontiguousarray(trie.token_ids)
         self.eos: NDArray[np.int32] = np.array(
             [token for token in vocabulary.eos_token_ids if 0 <= token < vocabulary.size], dtype=np.int32
@@ -96,11 +103,12 @@ class RowStore:
         self.rows: NDArray[np.int32] = np.empty((limits.states, t.ROW_COLUMNS), dtype=np.int32)
         self.exits: NDArray[np.int32] = np.empty((max(reserve // 12, 4 * nodes), 3), dtype=np.int32)
         depth = self.machine.horizon + 2
-        self._frames: NDArray[np.int32] = np.zeros((depth, 6), dtype=np.int32)
+        self._frames: NDArray[np.int32] = np.zeros((depth, w.FRAME_COLUMNS), dtype=np.int32)
         self._cells: NDArray[np.int32] = np.zeros((limits.stack_depth + depth, t.CELL_COLUMNS), dtype=np.int32)
         self._registers: NDArray[np.int64] = np.zeros(32, dtype=np.int64)
         self._registers[w.W_CHAIN] = _CHAINS
         self._registers[w.W_LIMIT_DENSE] = max(16, words // 4)
+        self._registers[w.W_HORIZON] = self.machine.horizon
         self.open_tokens: dict[int, tuple[int, ...]] = {}
         self._open_locals: dict[int, list[int]] = {}
         self._completions: CompletionStore | None = None
@@ -219,9 +227,10 @@ class RowStore:
             machine.reserve_memo(_STEP_ENTRIES + int(cells[cell, t.C_DEPTH]))
             while True:
                 before = int(registers[w.W_MEMO])
-                status = w.compose(
-                    machine.states, machine.maps, machine.actions, machine.memo, cells, self.trie,
-                    self.token_ids, self.eos, self.pool, self.locals, self.rows, self.exits, self._frames, registers,
+                status = compose(
+                    machine.states, machine.maps, machine.actions, machine.memo, cells, machine.loops, self._nodes,
+                    self._bytes, self._below, self.token_ids, self.eos, self.pool, self.locals, self.rows, self.exits,
+                    self._frames, registers,
                 )  # fmt: skip
                 machine.memo_used += int(registers[w.W_MEMO]) - before
                 if status == t.OK:
@@ -294,10 +303,13 @@ class RowStore:
         registers[w.W_STATE] = state
         registers[w.W_RESUME] = 0
         made = machine.state_count
+        base = int(machine.states[state, t.S_BASE])
+        walk = walk_beside if base >= 0 and self.locals[machine.states[base, t.S_LOCAL], t.L_DENSE] >= 0 else walk_alone
         while True:
-            status = w.walk_local(
-                machine.states, machine.maps, machine.actions, machine.memo, self._cells, self.trie, self.token_ids,
-                self.pool, self.dense, self.locals, self.exits, self._frames, registers,
+            status = walk(
+                machine.states, machine.maps, machine.actions, machine.memo, self._cells, machine.loops, self._nodes,
+                self._bytes, self._below, self.token_ids, self.pool, self.dense, self.locals, self.exits, self._frames,
+                registers,
             )  # fmt: skip
             if status == t.OK:
                 found = self._taken_open()

@@ -1,4 +1,4 @@
-"""Rows made by `walk_local` and `compose` against running every token's bytes."""
+"""Rows made by walks and `compose` against running every token's bytes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from constrained.automata.machine import Machine
 from constrained.kernels import tables as t
 from constrained.kernels.machine import look_up
-from constrained.kernels.walk import W_CHAIN, W_LIMIT_DENSE, relaxed
+from constrained.kernels.walk_registers import W_CHAIN, W_LIMIT_DENSE, relaxed
 from constrained.masks.row_store import RowStore
 from constrained.vocabulary import Vocabulary
 from tests.constrained.kernels.twins import START, TINY, Configuration, Loaded, Spec, specs, vocabularies, walk

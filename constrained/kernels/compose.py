@@ -1,0 +1,255 @@
+"""Completion of a local row with what the frames below allow."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from constrained.kernels.branches import keeps
+from constrained.kernels.jit import kernel
+from constrained.kernels.machine import dispatch, memo_get, memo_put
+from constrained.kernels.tables import (
+    ACCEPTED,
+    C_DEPTH,
+    C_NEXT,
+    C_RETURN,
+    CHAIN_FLAG,
+    E_NODE,
+    E_OUTCOME,
+    E_STATE,
+    KIND_SHIFT,
+    L_DENSE,
+    L_EXITS,
+    L_EXITS_END,
+    L_IDS,
+    L_IDS_END,
+    N_KIDS,
+    N_KIDS_END,
+    N_SPAN,
+    N_TOKENS,
+    N_TOKENS_ALL,
+    N_TOKENS_OWN,
+    OK,
+    OPEN_AHEAD,
+    OPEN_BIT,
+    OUTCOME_BITS,
+    POP_BEFORE,
+    POP_KEY,
+    R_DENSE,
+    R_IDS,
+    R_IDS_END,
+    R_MORE,
+    R_MORE_END,
+    REJECTED,
+    S_ACTIONS,
+    S_LOCAL,
+    S_MAP,
+    S_ROW,
+    S_SLACK,
+    UNKNOWN_POP,
+)
+from constrained.kernels.walk_registers import (
+    F_CELL,
+    F_KID,
+    F_KIDS_END,
+    F_OPEN,
+    F_STATE,
+    F_TOP,
+    W_CELL,
+    W_CHAIN,
+    W_DEPTH,
+    W_DETAIL,
+    W_EXIT,
+    W_FLOOR,
+    W_FOUND,
+    W_HORIZON,
+    W_LOWEST,
+    W_MEMO,
+    W_OUTCOME,
+    W_POOL,
+    W_POOL_START,
+    W_RESUME,
+    W_ROWS,
+    W_STATE,
+    W_TOP,
+    W_WALKED,
+    enter,
+    listed,
+    relaxed,
+)
+
+Int32 = NDArray[np.int32]
+Int64 = NDArray[np.int64]
+UInt8 = NDArray[np.uint8]
+UInt64 = NDArray[np.uint64]
+
+_BETWEEN = -1
+"""W_DEPTH between two exits."""
+
+
+@kernel
+def compose(
+    states: Int32, maps: UInt8, actions: Int64, memo: Int64, cells: Int32, loops: UInt64, nodes: Int32, bytes_: UInt8,
+    below: UInt64, token_ids: Int32, eos: Int32, pool: Int32, locals_: Int32, rows: Int32, exits: Int32, frames: Int32, w: Int64,
+) -> int:  # fmt: skip
+    """Complete the local row of w[W_STATE] with what the stack below w[W_CELL] allows after each exit; memoise it.
+
+    The row is filed under the state and the return states of just those cells that the walk popped.  End tokens are in
+    the row iff the text may end here.  Resumable like `walk_alone`.  On OK, w[W_FOUND] is the row's number.
+    """
+    start, bottom, first_top = w[W_STATE], w[W_CELL], w[W_TOP]
+    local = states[start, S_LOCAL]
+    if w[W_RESUME] == 0:
+        w[W_RESUME] = 1
+        w[W_EXIT] = locals_[local, L_EXITS]
+        w[W_DEPTH] = _BETWEEN
+        w[W_POOL_START] = w[W_POOL]
+        w[W_LOWEST] = cells[bottom, C_DEPTH]
+    pool_top = w[W_POOL]
+    lowest = w[W_LOWEST]
+    depth = w[W_DEPTH]
+    floor = w[W_FLOOR]
+    horizon = w[W_HORIZON]
+    walked = 0
+    number = w[W_EXIT]
+    end_of_exits = locals_[local, L_EXITS_END]
+    while number < end_of_exits:
+        leaving = exits[number, E_STATE]
+        if depth == _BETWEEN:
+            node = exits[number, E_NODE]
+            floor = nodes[node, N_SPAN] >> 16
+            if leaving < 0:
+                # the frame's last byte is consumed: take the return state, go on below the node
+                outcome = exits[number, E_OUTCOME] & (OPEN_BIT - 1)
+                then = np.int64(cells[bottom, C_RETURN])
+                rest = cells[bottom, C_NEXT]
+                if cells[rest, C_DEPTH] < lowest:
+                    lowest = cells[rest, C_DEPTH]
+                if then < 0:
+                    target = memo_get(memo, POP_KEY | ((-1 - then) << OUTCOME_BITS) | outcome)
+                    if target < 0:
+                        w[W_DETAIL] = -1 - then
+                        w[W_OUTCOME] = outcome
+                        w[W_EXIT], w[W_POOL], w[W_LOWEST], w[W_DEPTH] = number, pool_top, lowest, _BETWEEN
+                        w[W_WALKED] += walked
+                        return UNKNOWN_POP
+                    then = target
+                open_ahead = exits[number, E_OUTCOME] // OPEN_BIT
+                if states[then, S_SLACK] == OPEN_AHEAD:
+                    open_ahead = 1
+                enter(frames, nodes, floor, node, then, rest, first_top, open_ahead)
+            elif exits[number, E_OUTCOME] == 1:
+                # the state wants to leave before the node's own byte
+                floor -= 1
+                enter(frames, nodes, floor, node, leaving, bottom, first_top, 0)
+                frames[floor, F_KID] = node
+                frames[floor, F_KIDS_END] = node + 1
+            else:
+                enter(frames, nodes, floor, node, leaving, bottom, first_top, 0)
+            depth = floor
+        only_pops = leaving >= 0 and exits[number, E_OUTCOME] == 0
+        while depth >= floor:
+            state = frames[depth, F_STATE]
+            cell = frames[depth, F_CELL]
+            top = frames[depth, F_TOP]
+            kid = frames[depth, F_KID]
+            kids_end = frames[depth, F_KIDS_END]
+            expanded = states[state, S_ACTIONS] >= 0
+            map_at = states[state, S_MAP] * 256
+            pops = only_pops and depth == floor
+            descended = False
+            while kid < kids_end:
+                symbol = bytes_[kid]
+                if expanded:
+                    group = maps[map_at + symbol]
+                    if group == 0 or (pops and actions[states[state, S_ACTIONS] + group] >> KIND_SHIFT != POP_BEFORE):
+                        kid += 1
+                        continue
+                walked += 1
+                status, after, cell_after, top_after, outcome = dispatch(
+                    states, maps, actions, memo, cells, state, cell, top, symbol, -1, 0
+                )
+                if cells[cell_after, C_DEPTH] < lowest:
+                    lowest = cells[cell_after, C_DEPTH]
+                for pushed in range(top, top_after):  # a step may pop frames and then push others over them
+                    if cells[pushed, C_DEPTH] <= lowest:
+                        lowest = cells[pushed, C_DEPTH] - 1
+                if status == REJECTED:
+                    kid += 1
+                    continue
+                if status != OK:
+                    w[W_DETAIL] = after
+                    w[W_OUTCOME] = outcome
+                    frames[depth, F_KID] = kid
+                    w[W_EXIT], w[W_POOL], w[W_LOWEST], w[W_DEPTH], w[W_FLOOR] = number, pool_top, lowest, depth, floor
+                    w[W_WALKED] += walked
+                    return status
+                node = kid
+                kid += 1
+                open_ahead = frames[depth, F_OPEN]
+                if states[after, S_SLACK] == OPEN_AHEAD:
+                    open_ahead = 1
+                tokens = nodes[node, N_TOKENS]
+                if nodes[node, N_KIDS] == nodes[node, N_KIDS_END]:
+                    pool_top = listed(token_ids, pool, w, pool_top, tokens, nodes[node, N_TOKENS_OWN], open_ahead)
+                    continue
+                after = relaxed(states, after, nodes[node, N_SPAN] & 0xFFFF)
+                if keeps(states, maps, actions, loops, nodes, below, after, node, horizon):
+                    pool_top = listed(token_ids, pool, w, pool_top, tokens, nodes[node, N_TOKENS_ALL], open_ahead)
+                    continue
+                pool_top = listed(token_ids, pool, w, pool_top, tokens, nodes[node, N_TOKENS_OWN], open_ahead)
+                frames[depth, F_KID] = kid
+                depth += 1
+                enter(frames, nodes, depth, node, after, cell_after, top_after, open_ahead)
+                descended = True
+                break
+            if not descended:
+                depth -= 1
+        depth = _BETWEEN
+        number += 1
+    w[W_EXIT], w[W_POOL], w[W_LOWEST], w[W_DEPTH] = number, pool_top, lowest, _BETWEEN
+    w[W_WALKED] += walked
+    status, after, cell, top, outcome = dispatch(
+        states, maps, actions, memo, cells, start, bottom, first_top, 256, -1, 0
+    )
+    if cells[cell, C_DEPTH] < lowest:
+        lowest = cells[cell, C_DEPTH]
+    if status == ACCEPTED:
+        for at in range(eos.shape[0]):
+            pool[pool_top] = eos[at]
+            pool_top += 1
+    elif status != REJECTED:
+        w[W_DETAIL] = after
+        w[W_OUTCOME] = outcome
+        return status
+    row = w[W_ROWS]
+    rows[row, R_DENSE] = locals_[local, L_DENSE]
+    rows[row, R_IDS] = locals_[local, L_IDS]
+    rows[row, R_IDS_END] = locals_[local, L_IDS_END]
+    rows[row, R_MORE] = w[W_POOL_START]
+    rows[row, R_MORE_END] = pool_top
+    w[W_ROWS] = row + 1
+    w[W_POOL] = pool_top
+    w[W_RESUME] = 0
+    w[W_FOUND] = row
+    touched = cells[bottom, C_DEPTH] - lowest
+    if touched == 0:
+        states[start, S_ROW] = row
+        return OK
+    chain = np.int64(start)
+    cell = bottom
+    for step in range(touched):
+        key = (chain << 32) | (np.int64(cells[cell, C_RETURN]) & 0xFFFFFFFF)
+        if step == touched - 1:
+            memo_put(memo, key, row)
+            w[W_MEMO] += 1
+        else:
+            value = memo_get(memo, key)
+            if value < 0:
+                value = CHAIN_FLAG + w[W_CHAIN]
+                w[W_CHAIN] += 1
+                memo_put(memo, key, value)
+                w[W_MEMO] += 1
+            chain = value - CHAIN_FLAG
+            cell = cells[cell, C_NEXT]
+    return OK

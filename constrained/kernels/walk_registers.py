@@ -1,0 +1,63 @@
+"""What walks of the trie have in common: their registers, their frames, and a few steps."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from constrained.kernels.jit import inlined
+from constrained.kernels.tables import N_KIDS, N_KIDS_END, S_BASE, S_SLACK
+
+Int32 = NDArray[np.int32]
+Int64 = NDArray[np.int64]
+
+(
+    W_STATE, W_CELL, W_TOP, W_RESUME, W_DEPTH, W_EXIT, W_POOL, W_EXITS, W_LOCALS, W_ROWS, W_DENSE, W_CHAIN, W_LOWEST,
+    W_DETAIL, W_OUTCOME, W_POOL_START, W_EXITS_START, W_MEMO, W_WALKED, W_LOCK_EXIT, W_FLOOR, W_FOUND, W_LIMIT_DENSE,
+    W_OPEN, W_HORIZON,
+) = range(25)  # fmt: skip
+"""Registers of a walk, int64[32]: the configuration, where to resume, the tops of the tables, what is missing, counters."""
+
+F_STATE, F_CELL, F_TOP, F_EXIT, F_BASE, F_OPEN, F_NODE, F_KID, F_KIDS_END = range(9)
+FRAME_COLUMNS = 9
+"""Columns of the frames of a walk, int32[longest token + 2, 9], one for each depth of the trie: the configuration, whether
+an exit was noted there, the state of the walk that runs beside it (-1: none, or not in step), whether the way there
+depends on text (`OPEN_AHEAD`), the node, and which of its children comes next.  Tokens on ways that depend on text are not
+in the row; they are counted in W_OPEN and listed from the end of the pool downwards."""
+
+
+@inlined
+def relaxed(states: Int32, state: int, height: int) -> int:
+    """The state to go on with where at most `height` more bytes are looked at: bounds that cannot matter are dropped."""
+    while states[state, S_BASE] >= 0 and states[state, S_SLACK] >= height:
+        state = states[state, S_BASE]
+    return state
+
+
+@inlined
+def enter(frames: Int32, nodes: Int32, depth: int, node: int, state: int, cell: int, top: int, open_ahead: int) -> None:
+    """Be at `node`, whose children come next."""
+    frames[depth, F_STATE] = state
+    frames[depth, F_CELL] = cell
+    frames[depth, F_TOP] = top
+    frames[depth, F_EXIT] = 0
+    frames[depth, F_OPEN] = open_ahead
+    frames[depth, F_NODE] = node
+    frames[depth, F_KID] = nodes[node, N_KIDS]
+    frames[depth, F_KIDS_END] = nodes[node, N_KIDS_END]
+
+
+@inlined
+def listed(
+    token_ids: Int32, pool: Int32, w: Int64, pool_top: int, first: int, last: int, open_ahead: int
+) -> int:  # fmt: skip
+    """List token_ids[first:last] in the pool, at its top or apart; the new top."""
+    if open_ahead:
+        for at in range(first, last):
+            w[W_OPEN] += 1
+            pool[pool.shape[0] - w[W_OPEN]] = token_ids[at]
+        return pool_top
+    for at in range(first, last):
+        pool[pool_top] = token_ids[at]
+        pool_top += 1
+    return pool_top
