@@ -12,17 +12,22 @@ from grammars.values.texts import AnyText
 
 @dataclass(frozen=True, slots=True)
 class SpecialToken(Grammar):
-    """A token of the vocabulary by its name (`<|im_end|>`): not its text, which no token of text may spell for it.
+    """A token of the vocabulary itself (`<|im_end|>`), whatever its text: no other token spells it.
 
     Attributes:
-        name: as the tokenizer lists it.
+        name: as the tokenizer lists it; `""` where the number says which.
+        number: its id.
     """
 
-    name: str
+    name: str = ""
+    number: int | None = None
 
     def __post_init__(self) -> None:
-        if not check_text("SpecialToken", self.name):
-            raise GrammarError("a special token has a name that is not empty")
+        if self.number is None:
+            if not check_text("SpecialToken", self.name):
+                raise GrammarError("a special token has a name that is not empty, or a number")
+        elif self.name or not isinstance(self.number, int) or self.number < 0:
+            raise GrammarError(f"a special token has a name or a number, not {self.name!r} and {self.number!r}")
 
 
 Part = Grammar | str

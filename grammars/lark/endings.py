@@ -1,0 +1,95 @@
+"""Languages about where a match may end: the texts that end in certain states, and the rests that let it end later."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from grammars.lark.preferred_match import Program, Threads, start
+from grammars.regular import ALL, NONE, Rx, union
+from grammars.regular.charset import ANY, join_all, meet, minus
+from grammars.regular.derive import raw_moves
+from grammars.regular.unfold import Unfolding, unfold
+
+
+@dataclass(frozen=True, slots=True)
+class Ending(Unfolding):
+    """The texts that lead from a state of the threads to one of `ends`."""
+
+    live: ClassVar[bool] = False
+
+    state: Threads
+    ends: frozenset[Threads]
+
+    @property
+    def nullable(self) -> bool:
+        """Whether the state itself is one of them."""
+        return self.state in self.ends
+
+    @property
+    def order(self) -> int:
+        """A structural hash, the same in every process."""
+        return hash((1, self.state.order, sum(end.order for end in self.ends)))
+
+    def moves(self) -> Iterable[tuple[int, int, Rx]]:
+        """The moves by ranges of code points."""
+        return [(lo, hi, target) for chars, target in self.set_moves() for lo, hi in chars.a]
+
+    def set_moves(self) -> list[tuple[Rx, Rx]]:
+        """Disjoint sets of characters, each with the language that follows."""
+        return [(chars, unfold(Ending(state, self.ends))) for chars, state in self.state.steps()]
+
+
+def ending_in(program: Program, ends: Iterable[Threads]) -> Rx:
+    """The texts after which the threads of a program are in one of the given states."""
+    chosen = frozenset(ends)
+    return unfold(Ending(start(program), chosen)) if chosen else NONE
+
+
+@dataclass(frozen=True, slots=True)
+class Later(Unfolding):
+    """The rests of a text with which a match ends later than at this state, or that are in `known`."""
+
+    live: ClassVar[bool] = False
+
+    state: Threads
+    known: Rx
+
+    @property
+    def nullable(self) -> bool:
+        """Whether the text may end here."""
+        return self.known.nullable
+
+    @property
+    def order(self) -> int:
+        """A structural hash, the same in every process."""
+        return hash((2, self.state.order, self.known.order))
+
+    def moves(self) -> Iterable[tuple[int, int, Rx]]:
+        """The moves by ranges of code points."""
+        return [(lo, hi, target) for chars, target in self.set_moves() for lo, hi in chars.a]
+
+    def set_moves(self) -> list[tuple[Rx, Rx]]:
+        """Disjoint sets of characters, each with the language that follows."""
+        steps = self.state.steps()
+        left = minus(ANY, join_all([chars for chars, _ in steps]))
+        out = []
+        for chars, known in [*raw_moves(self.known), (_others(self.known), NONE)]:
+            for one, state in steps:
+                common = meet(chars, one)
+                if common is not NONE:
+                    out.append((common, ends_later(state, union(known, state.accept))))
+            out.append((meet(chars, left), known))
+        return [(chars, target) for chars, target in out if chars is not NONE and target is not NONE]
+
+
+def _others(known: Rx) -> Rx:
+    return minus(ANY, join_all([chars for chars, _ in raw_moves(known)]))
+
+
+def ends_later(state: Threads, known: Rx = NONE) -> Rx:
+    """The rests with which a match ends later than at `state`, or that are in `known`."""
+    if known is ALL or not state.threads:
+        return known
+    return unfold(Later(state, known))

@@ -1,0 +1,170 @@
+"""Lark itself on a grammar: its terminals, rules and parse table, and its complaints with their places."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import PurePosixPath
+from typing import Any
+
+import lark
+from lark.exceptions import LarkError as LarkException
+from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
+from lark.indenter import Indenter as LarkIndenter
+from lark.lexer import ContextualLexer
+
+from grammars.errors import GrammarError, LarkError
+from grammars.lark.source import Source
+from grammars.values import Indenter, Lark
+
+# A folder that is nowhere: relative imports are served from the value and never from a disk.
+_ROOT = "/imports of the grammar"
+
+_SYMBOLS = {
+    "_COLON": "':'", "_COMMA": "','", "_OR": "'|'", "_DOT": "'.'", "_DOTDOT": "'..'", "_LPAR": "'('", "_RPAR": "')'",
+    "_LBRA": "'['", "_RBRA": "']'", "_LBRACE": "'{'", "_RBRACE": "'}'", "OP": "'+', '*' or '?'", "TILDE": "'~'",
+    "RULE_MODIFIERS": "'!' or '?'", "RULE": "the name of a rule", "TERMINAL": "the name of a terminal",
+    "STRING": "a string", "REGEXP": "a regular expression", "_NL": "a new line", "_NL_OR": "'|' on a new line",
+    "_TO": "'->'", "_IGNORE": "%ignore", "_OVERRIDE": "%override", "_DECLARE": "%declare", "_EXTEND": "%extend",
+    "_IMPORT": "%import", "NUMBER": "a number", "$END": "the end of the grammar",
+}  # fmt: skip
+_MOST_EXPECTED = 8
+
+
+class _Contextual(ContextualLexer):
+    """The contextual lexer without its checks of expressions and collisions, which are made here (with their places)."""
+
+    def __init__(self, conf: Any, states: Any, always_accept: Any = ()) -> None:
+        conf.skip_validation = True
+        super().__init__(conf, states, always_accept)
+
+
+def loaded(value: Lark, source: Source) -> lark.Lark:
+    """The grammar as Lark loads it, with its parser made.
+
+    Raises:
+        LarkError: Lark refuses it.
+    """
+    options: dict[str, Any] = {
+        "start": value.start,
+        "source_path": f"{_ROOT}/grammar.lark",
+        "import_paths": [_Imports(dict(value.imports))],
+    }
+    if value.lexer == "contextual":
+        options |= {"parser": "lalr", "lexer": "contextual", "_plugins": {"ContextualLexer": _Contextual}}
+        if value.indenter is not None:
+            options["postlex"] = _indenter(value.indenter)
+    else:
+        options |= {"parser": "earley", "lexer": "dynamic_complete"}
+    try:
+        return lark.Lark(source.text, **options)
+    except LarkException as error:
+        raise _translated(error, source, value) from None
+    except OSError as error:
+        raise _failed_import(error, source) from None
+    except (AssertionError, AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+        # Lark meets some malformed grammars with a bare exception.
+        what = str(error) or type(error).__name__
+        raise LarkError(f"Lark cannot load the grammar: {what}", *_mentioned(what, source)) from None
+
+
+class _Imports:
+    """Serves relative imports from texts, as Lark asks for them."""
+
+    def __init__(self, texts: dict[str, str]) -> None:
+        self.texts = texts
+
+    def __call__(self, base: object, path: str) -> tuple[str, str]:
+        if not isinstance(base, str) or not base.startswith(_ROOT):
+            raise OSError
+        inside = PurePosixPath(base[len(_ROOT) :].lstrip("/")) / path.replace("\\", "/")
+        text = self.texts.get(inside.as_posix())
+        if text is None:
+            raise OSError
+        return f"{_ROOT}/{inside.as_posix()}", text
+
+
+def _indenter(value: Indenter) -> LarkIndenter:
+    names = {
+        "NL_type": value.newline,
+        "INDENT_type": value.indent,
+        "DEDENT_type": value.dedent,
+        "OPEN_PAREN_types": list(value.open_parens),
+        "CLOSE_PAREN_types": list(value.close_parens),
+        "tab_len": value.tab_len,
+    }
+    made: LarkIndenter = type("Indenter", (LarkIndenter,), names)()
+    return made
+
+
+# --- complaints -------------------------------------------------------------------------------------------------------
+
+
+def _translated(error: LarkException, source: Source, value: Lark) -> GrammarError:
+    cause = error if isinstance(error, UnexpectedInput) else error.__context__
+    message = str(error).split("\n\n")[0].strip()
+    in_import = f"{_ROOT}/" in message and "grammar.lark" not in message.partition(f"{_ROOT}/")[2]
+    if isinstance(cause, (UnexpectedCharacters, UnexpectedToken)) and not in_import:
+        return LarkError(_unexpected(cause, message), *source.written_place(cause.line, cause.column))
+    if in_import:
+        where = message.partition(f"{_ROOT}/")[2].partition(" ")[0].rstrip(":,")
+        return LarkError(
+            f"in the imported {where}: {message.replace(_ROOT + '/', '')}",
+            *_mentioned(where.split("/")[-1][:-5], source),
+        )
+    if "undefined rule" in message.lower() and value.start in message:
+        names = ", ".join(sorted(source.definitions)) or "none"
+        return LarkError(f"there is no rule {value.start!r} to start from; the grammar defines: {names}", 1, 1)
+    if "collision" in message:
+        message = (
+            f"the grammar is not LALR(1), which lexer='contextual' needs ('dynamic' does not): "
+            f"{' '.join(str(error).split())}"
+        )
+    return LarkError(_shown(message, source), *_mentioned(message, source))
+
+
+def _unexpected(cause: UnexpectedCharacters | UnexpectedToken, message: str) -> str:
+    if isinstance(cause, UnexpectedToken):
+        found = _SYMBOLS.get(str(cause.token.type), "") if not cause.token.strip() else repr(str(cause.token))
+        names: Iterable[str] = cause.accepts or cause.expected
+    else:
+        found, names = repr(cause.char), cause.allowed or ()
+    expected = sorted({_SYMBOLS.get(name, name) for name in names} - {"WS", "COMMENT", "BACKSLASH"})
+    more = ", ..." if len(expected) > _MOST_EXPECTED else ""
+    hint = message.partition(", at line")[0] if ", at line" in message else ""
+    said = f"found {found or 'nothing'}, expected {', '.join(expected[:_MOST_EXPECTED])}{more}"
+    return f"{hint}: {said}" if hint else said
+
+
+def _shown(message: str, source: Source) -> str:
+    """The message with what was written in the place of declared terminals."""
+    for name, (_, written) in source.embedded.items():
+        message = message.replace(name, written)
+    return message
+
+
+def _mentioned(message: str, source: Source) -> tuple[int, int]:
+    """The place of the first name of the grammar that a message is about: its use, or its last definition."""
+    twice = "more than once" in message or "defined twice" in message.lower()
+    for name in re.findall(r"[A-Za-z_]\w*", message):
+        defined = source.definitions.get(name, [])
+        if twice and defined:
+            return source.place(defined[-1])
+        used = [index for index in source.names.get(name, []) if index not in defined]
+        if name in source.names and (defined or used):
+            return source.place(defined[0] if defined else used[0])
+    for literal, index in source.literals.items():
+        if literal in message:
+            return source.place(index)
+    return 1, 1
+
+
+def _failed_import(error: OSError, source: Source) -> LarkError:
+    wanted = str(error.filename or "").replace("\\", "/")
+    dotted = wanted.removesuffix(".lark").replace("/", ".")
+    index = max(source.written.find(dotted), 0)
+    return source.error(
+        f"the imported grammar {wanted!r} is neither among imports= nor one of Lark's own; give the grammar as a file "
+        "that lies beside it, or its text as imports={...}",
+        index,
+    )
