@@ -83,6 +83,8 @@ class _Loader:
                 texts = ends_anywhere(pattern.to_regexp())
         except (RegexError, UnsupportedFeature, LimitExceeded) as error:
             raise self._refused(name, made, error) from None
+        if any(one.nullable for one in (texts.always, *(words for words, _ in texts.where))):
+            raise LarkError(f"the terminal {shown} matches the empty text", *self._place(name, made))
         return Terminal(
             name if name == shown or not name.startswith("__") else shown,
             texts.always,

@@ -11,7 +11,7 @@ import lark
 from lark.exceptions import LarkError as LarkException
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 from lark.indenter import Indenter as LarkIndenter
-from lark.lexer import ContextualLexer
+from lark.lexer import ContextualLexer, TerminalDef
 
 from grammars.errors import GrammarError, LarkError
 from grammars.lark.source import Source
@@ -62,8 +62,11 @@ def loaded(value: Lark, source: Source) -> lark.Lark:
         raise _translated(error, source, value) from None
     except OSError as error:
         raise _failed_import(error, source) from None
-    except (AssertionError, AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
-        # Lark meets some malformed grammars with a bare exception.
+    except Exception as error:
+        # Lark meets some malformed grammars with a bare exception, and expressions with that of `re` or of `regex`.
+        pattern = getattr(error, "pattern", None)
+        if pattern is not None:
+            raise LarkError(f"no regular expression: {error}", *_holding(str(pattern), source)) from None
         what = str(error) or type(error).__name__
         raise LarkError(f"Lark cannot load the grammar: {what}", *_mentioned(what, source)) from None
 
@@ -112,6 +115,13 @@ def _translated(error: LarkException, source: Source, value: Lark) -> GrammarErr
             f"in the imported {where}: {message.replace(_ROOT + '/', '')}",
             *_mentioned(where.split("/")[-1][:-5], source),
         )
+    if len(error.args) == 2:  # a value that cannot be had, and why
+        what, why = error.args
+        if isinstance(why, SyntaxError):
+            return LarkError(f"a bad escape in {what!r}: {why.msg}", *_holding(str(what), source))
+        if isinstance(why, TerminalDef):
+            raw = why.pattern.raw or why.name
+            return LarkError(f"the terminal {why.user_repr()} matches the empty text", *_mentioned(raw, source))
     if "undefined rule" in message.lower() and value.start in message:
         names = ", ".join(sorted(source.definitions)) or "none"
         return LarkError(f"there is no rule {value.start!r} to start from; the grammar defines: {names}", 1, 1)
@@ -144,17 +154,24 @@ def _shown(message: str, source: Source) -> str:
 
 
 def _mentioned(message: str, source: Source) -> tuple[int, int]:
-    """The place of the first name of the grammar that a message is about: its use, or its last definition."""
-    twice = "more than once" in message or "defined twice" in message.lower()
-    for name in re.findall(r"[A-Za-z_]\w*", message):
+    """The place that a message is about: the first name in it, where that is used or else where it is defined."""
+    span = re.search(r"\((-?\d+\.\.-?\d+) isn't allowed", message)
+    if span is not None and span[1] in source.written:
+        return source.place(source.written.index(span[1]))
+    for name in re.findall(r"'(\w+)'", message) + re.findall(r"[A-Za-z_]\w*", message):
         defined = source.definitions.get(name, [])
-        if twice and defined:
+        if defined and "more than once" in message:
             return source.place(defined[-1])
         used = [index for index in source.names.get(name, []) if index not in defined]
-        if name in source.names and (defined or used):
-            return source.place(defined[0] if defined else used[0])
+        if used or defined:
+            return source.place((used or defined)[0])
+    return _holding(message, source)
+
+
+def _holding(text: str, source: Source) -> tuple[int, int]:
+    """The place of a string or a regular expression that holds the text, or that the text holds."""
     for literal, index in source.literals.items():
-        if literal in message:
+        if literal in text or text in literal:
             return source.place(index)
     return 1, 1
 
