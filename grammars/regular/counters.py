@@ -67,18 +67,17 @@ def relax_counters(rx: Rx, horizon: int) -> Rx:
     """
     if horizon < 0:
         raise ValueError(f"a horizon of {horizon} code points")
-    return _relax(rx, horizon, {})
+    return _relax(rx, horizon)
 
 
-def _relax(rx: Rx, horizon: int, memo: dict[Rx, Rx]) -> Rx:
-    found = memo.get(rx)
-    if found is not None:
-        return found
+def _relax(rx: Rx, horizon: int) -> Rx:
+    if rx._relaxed is not None and rx._relaxed[0] == horizon:
+        return rx._relaxed[1]
     kind = rx.kind
     result = rx
     if kind == REPEAT:
-        most = None if rx.most is not None and rx.most >= horizon else rx.most
-        body = _relax(rx.a, horizon, memo)
+        most = None if rx.most is not None and rx.most * max(1, rx.a.low) >= horizon else rx.most
+        body = _relax(rx.a, horizon)
         # Every turn takes at least one code point: a body that may match nothing is repeated from 0 times anyway.
         result = repeat(body, min(rx.least, horizon + 1), most)
     elif kind == CONCAT:
@@ -86,25 +85,25 @@ def _relax(rx: Rx, horizon: int, memo: dict[Rx, Rx]) -> Rx:
         node = rx
         low = 0
         while node.kind == CONCAT and (low <= horizon or node.flags & BOOLEAN):
-            chain.append(_relax(node.a, horizon, memo))
+            chain.append(_relax(node.a, horizon))
             low += node.a.low
             node = node.b
         # An intersection in the rest may be empty, and then so is the whole.
         if low <= horizon or node.flags & BOOLEAN:
-            chain.append(_relax(node, horizon, memo))
+            chain.append(_relax(node, horizon))
         result = chain[-1]
         for part in reversed(chain[:-1]):
             result = follow(part, result)
     elif kind == UNION:
-        result = union(*[_relax(child, horizon, memo) for child in rx.a])
+        result = union(*[_relax(child, horizon) for child in rx.a])
     elif kind == INTERSECT:
         split = _length_limit(rx)
         if split is not None:
             limit, rest = split
             bound = completion_bound(rest)
             if limit.most is not None and bound is not None and limit.most >= horizon + bound:
-                result = _relax(rest, horizon, memo)
-    memo[rx] = result
+                result = _relax(rest, horizon)
+    rx._relaxed = (horizon, result)
     return result
 
 

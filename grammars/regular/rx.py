@@ -58,6 +58,7 @@ class Rx:
         "_gap",
         "_live",
         "_raw",
+        "_relaxed",
         "_shortest",
         "_slack",
         "a",
@@ -90,6 +91,7 @@ class Rx:
     _empty: bool | None
     _shortest: str | None
     _completion: int | None
+    _relaxed: tuple[int, Rx] | None
     _slack: tuple[Rx, int] | None
     _gap: int | None
 
@@ -160,7 +162,7 @@ def intern(
         node.most = most
         node.serial = next(_serials)
         node._raw = node._live = node._derivatives = None
-        node._empty = node._shortest = node._completion = node._gap = node._slack = None
+        node._empty = node._shortest = node._completion = node._gap = node._slack = node._relaxed = None
         entry = _Entry(node, _forget)
         entry.key = key
         _table[key] = entry
