@@ -1,0 +1,1 @@
+"""Context-free grammars as states of the byte machine: scans of terminals on top of a parser's stacks."""

@@ -1,0 +1,286 @@
+"""States of context-free grammars.
+
+The stack of the machine holds the stacks of the parser, cut where all of them go through one node: a frame is such a
+piece, and waits for what the frames above it come to.  On top is a scan alone, where there is one way to have read the
+text (its states are shared by all places in the grammar), or several hypotheses on a piece of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from constrained.automata.code_points import add_characters, spelling
+from constrained.automata.context_free.parser import Ended, Hypothesis, Outcome, Parser
+from constrained.automata.machine import Machine
+from constrained.automata.text import SOLE
+from constrained.automata.transitions import Transitions
+from constrained.kernels.tables import goto, pop_after, pop_before, push, push_after
+from grammars.context_free.letters import ALL_LETTERS, Letters, ascii_ranges, letters, split
+from grammars.context_free.scans import Cut, Scan
+from grammars.context_free.stacks import BASE
+from grammars.regular import ALL, NONE, Rx, moves
+
+
+class Step:
+    """Where a character leads: frames to be entered and the state on top of them, or an outcome to leave with."""
+
+    __slots__ = ("frames", "outcome", "top")
+
+    def __init__(self, frames: tuple[int, ...], top: int, outcome: int = 0) -> None:
+        self.frames = frames
+        self.top = top
+        self.outcome = outcome
+
+
+def grammar_start(machine: Machine, parser: Parser) -> int:
+    """The state before the first character of a sentence."""
+    return _state(machine, parser, _settled(machine, parser, [parser.first()]))
+
+
+def _settled(
+    machine: Machine,
+    parser: Parser,
+    hypotheses: Iterable[Hypothesis],
+    ended: Iterable[tuple[Ended, int]] = (),
+    *,
+    take_cuts: bool = False,
+) -> Step | None:
+    """What a set of hypotheses comes to; None if it is empty.
+
+    Args:
+        take_cuts: whether a single hypothesis has to take the terminals that end with it.
+    """  # fmt: skip
+    found = list(hypotheses)
+    left: frozenset[Ended] = frozenset()
+    ended = tuple(ended)
+    if len(found) != 1 or found[0].rest is not ALL or ended or take_cuts:
+        closed, left = parser.closed(found, ended)
+        found = list(closed)
+        if left:
+            return Step((), 0, parser.outcome(Outcome(hypotheses=closed, ended=left)))
+        if not found:
+            return None
+    stacks = parser.stacks
+    if len(found) == 1 and found[0].rest is ALL:
+        one = found[0]
+        return Step(stacks.chain(one.node), machine.state((expand_scan, parser, one.scan)))
+    joint = stacks.joint([one.node for one in found])
+    kept = found if joint == BASE else [one._replace(node=stacks.cut(one.node, joint)) for one in found]
+    return Step(stacks.chain(joint), machine.state((expand_hypotheses, parser, frozenset(kept))))
+
+
+def _state(machine: Machine, parser: Parser, step: Step | None) -> int:
+    """The state that does a step before the next byte."""
+    if step is None:
+        return 0
+    if step.outcome:
+        return machine.state((expand_leave, step.outcome))
+    return machine.state((expand_enter, parser, step.frames, step.top)) if step.frames else step.top
+
+
+def _after(machine: Machine, parser: Parser, step: Step) -> int:
+    """The action of a byte that leads to a step."""
+    if step.outcome:
+        return pop_after(step.outcome)
+    if not step.frames:
+        return goto(step.top)
+    child = _state(machine, parser, Step(step.frames[1:], step.top))
+    return push_after(child, _wait(machine, parser, step.frames[0]), waits=True)
+
+
+def _wait(machine: Machine, parser: Parser, node: int) -> int:
+    return machine.state((resolve_node, parser, node))
+
+
+def expand_enter(machine: Machine, parser: Parser, frames: tuple[int, ...], top: int) -> Transitions:
+    """Before frames have been entered in which the next byte is read."""
+    made = Transitions()
+    child = _state(machine, parser, Step(frames[1:], top))
+    action = push(child, _wait(machine, parser, frames[0]), waits=True)
+    made.otherwise(action)
+    made.at_end(action)
+    return made
+
+
+def expand_leave(machine: Machine, outcome: int) -> Transitions:
+    """The frame is left, whatever comes."""
+    made = Transitions()
+    made.otherwise(pop_before(outcome))
+    made.at_end(pop_before(outcome))
+    return made
+
+
+def expand_scan(machine: Machine, parser: Parser, scan: Scan) -> Transitions:
+    """A scan on top of the one node from which it is made."""
+    made = Transitions()
+    if scan.cuts:
+        _decide_cuts(machine, made, parser, scan)
+        return made
+    wide: list[tuple[Rx, int]] = []
+    for (bits, others), to in parser.lexer.moves(scan):
+        if to.key:
+            state = machine.state((expand_scan, parser, to))
+            action = goto(state)
+        else:
+            outcome = parser.outcome(Outcome(cuts=to.cuts))
+            action = pop_after(outcome)
+            state = machine.state((expand_leave, outcome)) if others is not NONE else 0
+        _on(made, bits, action)
+        if others is not NONE:
+            wide.append((others, state))
+    add_characters(machine, made, wide)
+    if scan.may_end:
+        made.at_end(pop_before(parser.at_end))
+    return made
+
+
+def _on(made: Transitions, bits: int, action: int) -> None:
+    for low, high in ascii_ranges(bits):
+        made.on(low, high, action)
+
+
+def _decide_cuts(machine: Machine, made: Transitions, parser: Parser, scan: Scan) -> None:
+    """Whether a terminal has ended, decided by the next character."""
+    items: list[tuple[Letters, tuple[Scan | None, Cut | None]]] = [
+        (characters, (to, None)) for characters, to in parser.lexer.moves(scan)
+    ]
+    for cut in scan.cuts:
+        if cut.rest is ALL:
+            items.append((ALL_LETTERS, (None, cut)))
+        else:
+            for characters, to in moves(cut.rest):
+                taken = Cut(cut.terminal, ALL, cut.column) if to is ALL else cut
+                items.append((letters(characters), (None, taken)))
+    wide: list[tuple[Rx, int]] = []
+    leaving: list[tuple[Rx, int]] = []
+    for (bits, others), values in split(items):
+        going = next((to for to, _ in values if to is not None), None)
+        cuts = tuple([cut for _, cut in values if cut is not None])
+        if not cuts:
+            assert going is not None
+            step = _moved(machine, parser, going)
+            _on(made, bits, _after(machine, parser, step))
+            if others is not NONE:
+                wide.append((others, _state(machine, parser, step)))
+            continue
+        free = all(cut.rest is ALL for cut in cuts)
+        if going is None and free:
+            outcome = parser.outcome(Outcome(cuts=cuts))
+        else:
+            outcome = parser.outcome(Outcome(parser.lexer.going_on(scan), scan.cuts))
+        _on(made, bits, pop_before(outcome))
+        if others is not NONE:
+            leaving.append((others, outcome))
+    add_characters(machine, made, wide)
+    _leave_before(made, parser, scan, wide, leaving)
+    at_end = tuple([Cut(cut.terminal, ALL, cut.column) for cut in scan.cuts if cut.rest.nullable])
+    if at_end:
+        made.at_end(pop_before(parser.outcome(Outcome(cuts=at_end))))
+
+
+def _moved(machine: Machine, parser: Parser, to: Scan) -> Step:
+    if to.key:
+        return Step((), machine.state((expand_scan, parser, to)))
+    return Step((), 0, parser.outcome(Outcome(cuts=to.cuts)))
+
+
+def _leave_before(
+    made: Transitions, parser: Parser, scan: Scan, staying: list[tuple[Rx, int]], leaving: list[tuple[Rx, int]]
+) -> None:
+    """Leave before the first bytes of characters that are not ASCII.
+
+    A first byte may belong both to characters before which a terminal ends and to others: then all is left open.
+    """
+    shared = {byte for characters, _ in staying for byte in _first_bytes(characters)}
+    outcomes: dict[int, set[int]] = {}
+    for characters, outcome in leaving:
+        for byte in _first_bytes(characters):
+            outcomes.setdefault(byte, set()).add(outcome)
+    undecided = parser.outcome(Outcome(parser.lexer.going_on(scan), scan.cuts))
+    for byte, found in outcomes.items():
+        outcome = undecided if byte in shared or len(found) > 1 else next(iter(found))
+        made.on(byte, byte, pop_before(outcome))
+
+
+def _first_bytes(characters: Rx) -> list[int]:
+    return [byte for first, last, _, _ in spelling(characters).leads for byte in range(first, last + 1)]
+
+
+def expand_hypotheses(machine: Machine, parser: Parser, hypotheses: frozenset[Hypothesis]) -> Transitions:
+    """Several ways to have read the text."""
+    made = Transitions()
+    ordered = sorted(hypotheses, key=lambda one: (one.node, one.scan.number, one.rest.serial))
+    items: list[tuple[Letters, tuple[int, Scan | Rx]]] = []
+    for number, one in enumerate(ordered):
+        items += [(characters, (number, to)) for characters, to in parser.lexer.moves(one.scan)]
+        if one.rest is not ALL:
+            items += [(letters(characters), (number, to)) for characters, to in moves(one.rest)]
+    wide: list[tuple[Rx, int]] = []
+    for (bits, others), values in split(items):
+        scans = {number: to for number, to in values if isinstance(to, Scan)}
+        rests = {number: to for number, to in values if isinstance(to, Rx)}
+        after = [
+            Hypothesis(ordered[number].node, to, ALL if ordered[number].rest is ALL else rests[number])
+            for number, to in scans.items()
+            if ordered[number].rest is ALL or number in rests
+        ]
+        step = _settled(machine, parser, after) if after else None
+        if step is None:
+            continue
+        _on(made, bits, _after(machine, parser, step))
+        if others is not NONE:
+            wide.append((others, _state(machine, parser, step)))
+    add_characters(machine, made, wide)
+    ending = [one.node for one in ordered if one.scan.may_end and one.rest.nullable]
+    if ending:
+        state = _ended(machine, parser, ending)
+        if state:
+            made.at_end(_leaving(machine, state))
+    return made
+
+
+def _leaving(machine: Machine, state: int) -> int:
+    """The action of a state that does nothing but leave."""
+    return pop_before(machine.key(state)[1])
+
+
+def _ended(machine: Machine, parser: Parser, nodes: Iterable[int], reduced: Iterable[tuple[int, int]] = ()) -> int:
+    """The state in which the frame is left where the text ends; 0 if it may not."""
+    return _end_of(machine, parser, parser.stacks.advance(parser.end, nodes, reduced), frozenset())
+
+
+def _end_of(machine: Machine, parser: Parser, made: object, left: frozenset[Ended]) -> int:
+    from grammars.context_free.stacks import Advanced
+
+    assert isinstance(made, Advanced)
+    if made.accepted:
+        return machine.state((expand_leave, SOLE))
+    pending = left | {Ended(parser.end, ALL, one) for one in made.pending}
+    if pending or made.below:
+        return machine.state((expand_leave, parser.outcome(Outcome(ended=pending, accepts=made.below))))
+    return 0
+
+
+def resolve_node(machine: Machine, outcome: int, parser: Parser, node: int) -> int:
+    """The frames above a piece of the stacks have been left."""
+    value = parser.value(outcome)
+    stacks = parser.stacks
+    if outcome == parser.at_end:
+        return _ended(machine, parser, [node])
+    if value.accepts or any(one.terminal == parser.end for one in value.ended):
+        if value.accepts and not stacks.below[node]:
+            return machine.state((expand_leave, SOLE))
+        reduced = []
+        left = set()
+        for one in value.ended:
+            bases, more = stacks.popped(node, one.reduction[1])
+            reduced += [(one.reduction[0], base) for base in bases]
+            left |= {Ended(parser.end, ALL, (one.reduction[0], count)) for count in more}
+        return _end_of(machine, parser, stacks.advance(parser.end, (), reduced), frozenset(left))
+    if value.going_on is not None or value.cuts:
+        key = value.going_on.key if value.going_on is not None else ()
+        scan = parser.lexer.scan(key, value.cuts)
+        return _state(machine, parser, _settled(machine, parser, [Hypothesis(node, scan, ALL)], take_cuts=True))
+    attached = [one._replace(node=stacks.attached(one.node, node)) for one in value.hypotheses]
+    step = _settled(machine, parser, attached, [(one, node) for one in value.ended], take_cuts=True)
+    return _state(machine, parser, step)

@@ -1,0 +1,260 @@
+"""Lark's contextual lexer: in each state of the parser, what Python's `re` takes of the terminals that may stand there.
+
+Terminals are tried in Lark's order; the first that matches at all is taken, with the longest of its texts (a terminal's
+language holds just the texts that `re` takes whole, and of two of them `re` takes the longer).  So a scan is an ordered
+list: behind a terminal that has matched nothing else can win any more, and a match stands only if the terminals up to
+its own match nothing longer.  Terminals that the parser could not go on with are tried nevertheless and then fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from grammars.context_free.letters import ALL_LETTERS, Letters, letters, split
+from grammars.context_free.lr import Mask, State
+from grammars.context_free.scans import Cut, Lexer, Scan, longer, none_begins
+from grammars.errors import LimitExceeded
+from grammars.regular import ALL, NONE, Rx, complement, concat, difference, intersect, is_empty, moves, union
+
+_MOST_LOOKED_AT = 5_000
+"""Scans that are looked at to find one in which a terminal wins."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A terminal that is being tried.
+
+    Attributes:
+        terminal: its number.
+        rx: what is left of its texts that are taken whatever follows; NONE if there are none.
+        conditional: what is left of others, each with what must follow.
+        need: what the rest of the text must be in for the terminal to win (others that matched before did so under a
+            condition that must not hold).
+        keywords: terminals that are taken instead where the text is theirs: (what is left of it, number).
+        viable: whether the parser can go on with it, and the keywords with which it can.
+    """
+
+    terminal: int
+    rx: Rx
+    conditional: tuple[tuple[Rx, Rx], ...]
+    need: Rx
+    keywords: tuple[tuple[Rx, int], ...]
+    viable: bool
+    viable_keywords: Mask
+
+    def language(self) -> Rx:
+        """All texts that it may still read, but the empty one, each with any rest that lets it match."""
+        return union(
+            *([concat(longer(self.rx), ALL)] if self.rx is not NONE else []),
+            *[concat(longer(rx), rests) for rx, rests in self.conditional],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """A terminal as the lexer tries it: its texts, and the keywords that are told from them after a match."""
+
+    terminal: int
+    rx: Rx
+    conditional: tuple[tuple[Rx, Rx], ...]
+    keywords: tuple[tuple[Rx, int], ...]
+
+
+class ContextualLexer(Lexer):
+    """The scans of a grammar with contextual lexing."""
+
+    def __init__(self, tried: Sequence[Sequence[Tried]], states: Sequence[State], ignored: Mask, end: Mask) -> None:
+        """
+        Args:
+            tried: for each state of the parse table, what is tried, in Lark's order.
+            states: the states of the parser's automaton; a list that grows with it.
+            ignored: the terminals that are read and dropped.
+            end: the bit of the end of the text.
+        """
+        super().__init__()
+        self._tried = tried
+        self._states = states
+        self._ignored = ignored
+        self._end = end
+        self._starts: dict[tuple[int, Mask], Scan] = {}
+        self._wins: dict[Scan, bool] = {}
+        self._stepped: dict[Scan, list[tuple[Letters, Scan]]] = {}
+
+    def start(self, state: int) -> Scan:
+        """Before the first character of a terminal."""
+        here = self._states[state]
+        return self.start_of(here.table, here.viable)
+
+    def start_of(self, table: int, viable: Mask) -> Scan:
+        """Before the first character, where the parser's table is in a state and can go on with `viable`."""
+        found = self._starts.get((table, viable))
+        if found is None:
+            reads = viable | self._ignored
+            trials = tuple([
+                Trial(
+                    one.terminal, one.rx, one.conditional, ALL, one.keywords, bool(reads >> one.terminal & 1),
+                    sum(1 << number for number in {number for _, number in one.keywords} if reads >> number & 1),
+                )
+                for one in self._tried[table]
+            ])  # fmt: skip
+            kept = _relevant(trials)
+            found = self.scan((kept,) if kept else (), may_end=bool(viable & self._end), start=True)
+            self._starts[table, viable] = found
+        return found
+
+    def joined(self, scans: list[Scan]) -> Scan | None:
+        """Scans stay apart: what wins in one does not in the other."""
+        return scans[0] if len(scans) == 1 else None
+
+    def _moves(self, scan: Scan) -> list[tuple[Letters, Scan]]:
+        found = []
+        for characters, after in self._steps(scan):
+            if self._can_win(after):
+                found.append((characters, after))
+            elif after.cuts:
+                found.append((characters, self.scan((), after.cuts)))
+        return found
+
+    def _steps(self, scan: Scan) -> list[tuple[Letters, Scan]]:
+        """Characters and the scans after them, whether or not anything can win there."""
+        found = self._stepped.get(scan)
+        if found is None:
+            trials: tuple[Trial, ...] = scan.key[0] if scan.key else ()  # type: ignore[assignment]
+            items = [(characters, to) for one in trials for characters, to in _steps(one)]
+            found = self._stepped[scan] = [(characters, self._after(steps)) for characters, steps in split(items)]
+        return found
+
+    def _after(self, trials: Sequence[Trial]) -> Scan:
+        """The scan after a character that leads to these."""
+        going: list[Trial] = []
+        cuts: list[Cut] = []
+        need = ALL
+        for one in trials:
+            if need is not ALL:
+                one = replace(one, need=intersect(one.need, need))
+                if one.need is NONE or is_empty(one.need):
+                    continue
+            rests = self._matched(one)
+            going.append(one)
+            if rests is NONE:
+                continue
+            blocked = none_begins([trial.language() for trial in going if trial.language() is not NONE])
+            rest = intersect(rests, one.need, blocked)
+            terminal = _named(one)
+            reads = one.viable if terminal == one.terminal else bool(one.viable_keywords >> terminal & 1)
+            if reads and rest is not NONE and not is_empty(rest):
+                cuts.append(Cut(terminal, rest))
+            need = intersect(need, complement(rests))
+            if need is NONE:
+                break
+        kept = _relevant([one for one in going if one.rx.high != 0 or one.conditional])
+        return self.scan((kept,) if kept else (), tuple(cuts))
+
+    @staticmethod
+    def _matched(one: Trial) -> Rx:
+        """The rests with which the text so far is a match."""
+        if one.rx.nullable:
+            return ALL
+        return union(*[rests for rx, rests in one.conditional if rx.nullable])
+
+    def _can_win(self, scan: Scan) -> bool:
+        """Whether, going on, some terminal that the parser can go on with may win."""
+        if not scan.key:
+            return False
+        if _plainly_wins(scan.key[0]):  # type: ignore[arg-type]
+            return True
+        known = self._wins.get(scan)
+        if known is not None:
+            return known
+        seen = {scan}
+        queue = [scan]
+        found = False
+        while queue and not found:
+            for _, after in self._steps(queue.pop()):
+                if after.cuts or self._wins.get(after) or (after.key and _plainly_wins(after.key[0])):  # type: ignore[arg-type]
+                    found = True
+                    break
+                if after.key and after not in seen:
+                    seen.add(after)
+                    queue.append(after)
+                    if len(seen) > _MOST_LOOKED_AT:
+                        raise LimitExceeded(
+                            f"a terminal needs more than {_MOST_LOOKED_AT} states to be told from those tried before it"
+                        )
+        self._wins[scan] = found
+        return found
+
+
+def _steps(one: Trial) -> list[tuple[Letters, Trial]]:
+    """What a character does to a trial."""
+    if not one.conditional and not one.keywords and one.need is ALL:
+        return [(letters(characters), replace(one, rx=to)) for characters, to in moves(one.rx)]
+    parts: list[tuple[Letters, tuple[str, int, Rx]]] = [
+        (letters(characters), ("rx", 0, to)) for characters, to in moves(one.rx)
+    ]
+    for number, (rx, rests) in enumerate(one.conditional):
+        parts += [(letters(characters), ("conditional", number, to)) for characters, to in moves(rx)]
+        del rests
+    for number, (rx, _) in enumerate(one.keywords):
+        parts += [(letters(characters), ("keyword", number, to)) for characters, to in moves(rx)]
+    if one.need is not ALL:
+        parts += [(letters(characters), ("need", 0, to)) for characters, to in moves(one.need)]
+    found = []
+    for characters, values in split(parts):
+        after = _stepped(one, values)
+        if after is not None:
+            found.append((characters, after))
+    return found
+
+
+def _stepped(one: Trial, values: tuple[tuple[str, int, Rx], ...]) -> Trial | None:
+    rx, need = NONE, ALL if one.need is ALL else NONE
+    conditional = []
+    keywords = []
+    viable_keywords = 0
+    for what, number, to in values:
+        if what == "rx":
+            rx = to
+        elif what == "need":
+            need = to
+        elif what == "conditional":
+            conditional.append((to, one.conditional[number][1]))
+        else:
+            terminal = one.keywords[number][1]
+            keywords.append((to, terminal))
+            viable_keywords |= one.viable_keywords & 1 << terminal
+    if need is NONE or (rx is NONE and not conditional):
+        return None
+    return replace(
+        one, rx=rx, conditional=tuple(conditional), need=need, keywords=tuple(keywords), viable_keywords=viable_keywords
+    )
+
+
+def _named(one: Trial) -> int:
+    """The terminal that a match of the text so far is."""
+    return next((number for rx, number in one.keywords if rx.nullable), one.terminal)
+
+
+def _relevant(trials: Sequence[Trial]) -> tuple[Trial, ...]:
+    """Without those at the end that the parser can do nothing with: they keep none before them from winning."""
+    end = len(trials)
+    while end and not (trials[end - 1].viable or trials[end - 1].viable_keywords):
+        end -= 1
+    return tuple(trials[:end])
+
+
+def _plainly_wins(trials: tuple[Trial, ...]) -> bool:
+    """Whether the first of the trials has a text with which it wins, which is seen at once."""
+    first = trials[0]
+    if first.need is not ALL or first.rx is NONE or first.rx.high == 0:
+        return False
+    if not first.keywords:
+        return first.viable
+    if first.viable:
+        blocked = [rx for rx, number in first.keywords if not first.viable_keywords >> number & 1]
+        return not blocked or not is_empty(difference(longer(first.rx), union(*blocked)))
+    return False
+
+
+__all__ = ["ALL_LETTERS", "ContextualLexer", "Trial", "Tried"]

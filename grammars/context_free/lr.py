@@ -1,0 +1,223 @@
+"""Canonical LR(1) automata (Knuth 1965), made state by state as a parser reaches them.
+
+A state knows exactly which terminals may come next after the stack that led to it: its lookaheads are those of this
+stack, not merged with others'.  So a parser never reads a terminal that no sentence continues, whether it follows one
+stack (with the actions of a given LALR table) or all of them (GLR).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from grammars.context_free.grammar import LalrTable, Rule
+from grammars.errors import LimitExceeded
+
+Mask = int
+"""A set of terminals: bit t for terminal t; the bit after the last terminal stands for the end of the text."""
+
+Kernel = tuple[tuple[int, Mask], ...]
+"""Items with their lookaheads, sorted; an item is its rule's offset plus the place of the dot."""
+
+STATE_LIMIT = 200_000
+
+
+@dataclass(slots=True, eq=False)
+class State:
+    """A state of the automaton.
+
+    Attributes:
+        number: its number.
+        kernel: its items.
+        table: the state of the given table that it refines; -1 without one.
+        viable: the terminals that may come next, the end included.
+        shifts: terminals that it reads itself.
+        reductions: (rule, length, origin, lookaheads).
+        targets: numbers of the states after each symbol, as far as made.
+    """
+
+    number: int
+    kernel: Kernel
+    table: int
+    viable: Mask = 0
+    shifts: Mask = 0
+    reductions: tuple[tuple[int, int, int, Mask], ...] = ()
+    targets: dict[int, int] = field(default_factory=dict)
+    _after: dict[int, Kernel] = field(default_factory=dict)
+
+
+class Automaton:
+    """The automaton of a set of rules, all of whose symbols derive texts.
+
+    Attributes:
+        states: the states made so far; number 0 is the start.
+        end: the bit of the end of the text.
+        goal: the number that stands for the whole sentence; reducing to it is accepting.
+    """
+
+    def __init__(
+        self,
+        rules: Sequence[tuple[int, Rule]],
+        start: int,
+        terminals: int,
+        table: LalrTable | None = None,
+        *,
+        empty: bool = False,
+    ) -> None:
+        """
+        Args:
+            rules: the rules, each with the number by which `table` knows it.
+            start: the start symbol.
+            terminals: how many there are.
+            table: actions to follow where rules leave a choice.
+            empty: whether the empty text is a sentence although no rule says so.
+        """
+        self.end: Mask = 1 << terminals
+        self.goal = -1
+        self._end_number = terminals
+        self._table = table
+        self._empty = empty
+        self._items: list[tuple[int, int, int, Rule]] = []
+        self._starts: dict[int, list[int]] = {}
+        for name, rule in (*rules, (-1, Rule(self.goal, (start,)))):
+            self._starts.setdefault(rule.origin, []).append(len(self._items))
+            for dot in range(len(rule.symbols) + 1):
+                self._items.append((name, dot, rule.symbols[dot] if dot < len(rule.symbols) else 0, rule))
+        self._first: dict[int, Mask] = {}
+        self._nullable: set[int] = set()
+        self._analyse([rule for _, rule in rules])
+        self._tails = [self._first_of(rule.symbols[dot + 1 :]) for _, dot, _, rule in self._items]
+        self.states: list[State] = []
+        self._numbers: dict[tuple[int, Kernel], int] = {}
+        first = self._starts[self.goal][0]
+        self._state(((first, self.end),), -1 if table is None else table.start)
+
+    def target(self, state: int, symbol: int) -> int:
+        """The state after `symbol`, which `state` must be able to go on with; -1 if the table never does."""
+        here = self.states[state]
+        found = here.targets.get(symbol)
+        if found is None:
+            kernel = here._after.get(symbol)
+            found = -1
+            if kernel is not None:
+                found = self._state(kernel, self._table_target(here.table, symbol))
+            here.targets[symbol] = found
+        return found
+
+    def _state(self, kernel: Kernel, table: int) -> int:
+        number = self._numbers.get((table, kernel))
+        if number is None:
+            number = len(self.states)
+            if number >= STATE_LIMIT:
+                raise LimitExceeded(f"the grammar needs more than {STATE_LIMIT} states of its LR(1) automaton")
+            self._numbers[table, kernel] = number
+            made = State(number, kernel, table)
+            self.states.append(made)
+            self._close(made)
+        return number
+
+    def _close(self, state: State) -> None:
+        """Lookaheads of the closure, then what the state does."""
+        items, tails, starts = self._items, self._tails, self._starts
+        follow: dict[int, Mask] = {}
+        queue: list[int] = []
+        for item, ahead in state.kernel:
+            _, dot, symbol, rule = items[item]
+            if dot < len(rule.symbols) and symbol >= 0:
+                first, empty = tails[item]
+                self._widen(follow, queue, symbol, first | ahead if empty else first)
+        while queue:
+            origin = queue.pop()
+            ahead = follow[origin]
+            for item in starts.get(origin, ()):
+                rule = items[item][3]
+                if rule.symbols and rule.symbols[0] >= 0:
+                    first, empty = tails[item]
+                    self._widen(follow, queue, rule.symbols[0], first | ahead if empty else first)
+        after: dict[int, dict[int, Mask]] = {}
+        reductions: list[tuple[int, int, int, Mask]] = []
+        closure = list(state.kernel)
+        for origin, ahead in follow.items():
+            closure += [(item, ahead) for item in starts.get(origin, ())]
+        for item, ahead in closure:
+            name, dot, symbol, rule = items[item]
+            if dot < len(rule.symbols):
+                moved = after.setdefault(symbol, {})
+                moved[item + 1] = moved.get(item + 1, 0) | ahead
+            else:
+                reductions.append((name, dot, rule.origin, ahead))
+        if self._empty and state.number == 0:
+            reductions.append((-1, 0, self.goal, self.end))
+        state._after = {symbol: tuple(sorted(moved.items())) for symbol, moved in after.items()}
+        self._decide(state, reductions)
+
+    @staticmethod
+    def _widen(follow: dict[int, Mask], queue: list[int], symbol: int, ahead: Mask) -> None:
+        known = follow.get(symbol)
+        if known is None or ahead & ~known:
+            follow[symbol] = ahead | (known or 0)
+            if symbol not in queue:
+                queue.append(symbol)
+
+    def _decide(self, state: State, reductions: list[tuple[int, int, int, Mask]]) -> None:
+        """Set what the state reads and reduces; where there is a table, only what the table does."""
+        shifts = 0
+        for symbol in state._after:
+            if symbol < 0:
+                shifts |= 1 << ~symbol
+        if self._table is not None:
+            actions = self._table.actions[state.table]
+            for symbol in [symbol for symbol in state._after if symbol < 0]:
+                action = actions.get(~symbol)
+                if action is None or action[0] != "shift":
+                    shifts &= ~(1 << ~symbol)
+                    del state._after[symbol]
+            reductions = [
+                (name, length, origin, self._taken(actions, name, ahead)) for name, length, origin, ahead in reductions
+            ]
+        state.shifts = shifts
+        state.reductions = tuple(one for one in reductions if one[3])
+        state.viable = shifts
+        for _, _, _, ahead in state.reductions:
+            state.viable |= ahead
+
+    def _taken(self, actions: object, name: int, ahead: Mask) -> Mask:
+        assert self._table is not None
+        if name < 0:
+            return ahead
+        taken = 0
+        for terminal, action in actions.items():  # type: ignore[attr-defined]
+            if action[0] == "reduce" and action[1] == name:
+                taken |= 1 << (self._end_number if terminal < 0 else terminal)
+        return ahead & taken
+
+    def _table_target(self, table: int, symbol: int) -> int:
+        if self._table is None:
+            return -1
+        return self._table.gotos[table][symbol] if symbol >= 0 else self._table.actions[table][~symbol][1]
+
+    def _analyse(self, rules: list[Rule]) -> None:
+        """FIRST sets and nullable nonterminals (Aho, Lam, Sethi and Ullman, section 4.4)."""
+        nullable, firsts = self._nullable, self._first
+        changed = True
+        while changed:
+            changed = False
+            for rule in rules:
+                first, empty = self._first_of(rule.symbols)
+                if first & ~firsts.get(rule.origin, 0):
+                    firsts[rule.origin] = firsts.get(rule.origin, 0) | first
+                    changed = True
+                if empty and rule.origin not in nullable:
+                    nullable.add(rule.origin)
+                    changed = True
+
+    def _first_of(self, symbols: Sequence[int]) -> tuple[Mask, bool]:
+        """The terminals that a text of `symbols` may begin with, and whether it may be empty."""
+        first = 0
+        for symbol in symbols:
+            if symbol < 0:
+                return first | 1 << ~symbol, False
+            first |= self._first.get(symbol, 0)
+            if symbol not in self._nullable:
+                return first, False
+        return first, True

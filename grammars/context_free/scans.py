@@ -1,0 +1,176 @@
+"""What is being read between two terminals: every terminal that may come, side by side.
+
+A *scan* is a state of the lexer.  It knows the terminals that the text read since the last one may still become, and
+those that it is by now: its *cuts*.  Whether a cut is taken is decided before the next character (a cut may be taken and
+the scan go on as well, where every way to cut the text counts).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+
+from grammars.context_free.letters import Letters, letters, split
+from grammars.context_free.lr import Automaton, Mask
+from grammars.regular import ALL, EPSILON, NONE, Rx, complement, concat, intersect, moves, union
+from grammars.regular.build import without_empty
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A terminal that ends here.
+
+    Attributes:
+        terminal: its number.
+        rest: what the text after it, up to its end, must be in.
+        column: of a line break: how far the next line is indented.
+    """
+
+    terminal: int
+    rest: Rx = ALL
+    column: int = -1
+
+
+@dataclass(eq=False, slots=True)
+class Scan:
+    """A state of a lexer; compared by identity.
+
+    Attributes:
+        number: its number among those of its lexer.
+        key: what it is reading; empty where nothing can follow.
+        cuts: the terminals that end here.
+        may_end: nothing has been read, and the text may end.
+        start: whether nothing has been read since the last terminal.
+        moves: disjoint sets of characters and what they lead to, once asked for.
+    """
+
+    number: int
+    key: tuple[object, ...]
+    cuts: tuple[Cut, ...]
+    may_end: bool
+    start: bool
+    moves: tuple[tuple[Letters, Scan], ...] | None = field(default=None, repr=False)
+
+
+class Lexer(ABC):
+    """The scans of one grammar."""
+
+    def __init__(self) -> None:
+        self.scans: list[Scan] = []
+        self._known: dict[tuple[object, ...], Scan] = {}
+
+    @abstractmethod
+    def start(self, state: int) -> Scan:
+        """Before the first character of a terminal, where the parser is in `state` of its automaton."""
+
+    @abstractmethod
+    def _moves(self, scan: Scan) -> list[tuple[Letters, Scan]]:
+        """What the characters lead to."""
+
+    def scan(
+        self, key: tuple[object, ...], cuts: tuple[Cut, ...] = (), *, may_end: bool = False, start: bool = False
+    ) -> Scan:
+        """The scan of these, made at the first call."""
+        name = (key, cuts, may_end, start)
+        found = self._known.get(name)
+        if found is None:
+            found = self._known[name] = Scan(len(self.scans), key, cuts, may_end, start)
+            self.scans.append(found)
+        return found
+
+    def moves(self, scan: Scan) -> tuple[tuple[Letters, Scan], ...]:
+        """Disjoint sets of characters and the scans after them; each has something to read or cuts."""
+        if scan.moves is None:
+            scan.moves = tuple(self._moves(scan))
+        return scan.moves
+
+    def going_on(self, scan: Scan) -> Scan | None:
+        """`scan` without its cuts; None if there is nothing more to read."""
+        if not scan.key:
+            return None
+        return self.scan(scan.key, (), may_end=scan.may_end, start=scan.start) if scan.cuts else scan
+
+    @abstractmethod
+    def joined(self, scans: list[Scan]) -> Scan | None:
+        """One scan for several at the same place in the parser; None where they have to stay apart."""
+
+
+Entry = tuple[int, Rx, Rx]
+"""A terminal that is being read: its number, what is left of it, and what the rest of the text must be in then."""
+
+
+class EveryLexer(Lexer):
+    """Every way to cut the text into terminals counts.
+
+    Ignored terminals are taken as Python's `re` takes them, whole: what follows one must not make it longer.
+    """
+
+    def __init__(self, entries: list[tuple[Entry, ...]], ignored: frozenset[int], automaton: Automaton) -> None:
+        """
+        Args:
+            entries: for each terminal, how it begins.
+        """
+        super().__init__()
+        self._entries = entries
+        self._ignored = ignored
+        self._automaton = automaton
+        self._starts: dict[Mask, Scan] = {}
+
+    def start(self, state: int) -> Scan:
+        """Before the first character of a terminal."""
+        mask = self._automaton.states[state].viable
+        found = self._starts.get(mask)
+        if found is None:
+            numbers = [number for number in range(len(self._entries)) if mask >> number & 1]
+            key = frozenset(entry for number in [*numbers, *self._ignored] for entry in self._entries[number])
+            found = self._starts[mask] = self.scan(
+                (key,) if key else (), may_end=bool(mask & self._automaton.end), start=True
+            )
+        return found
+
+    def _moves(self, scan: Scan) -> list[tuple[Letters, Scan]]:
+        if not scan.key:
+            return []
+        entries: frozenset[Entry] = scan.key[0]  # type: ignore[assignment]
+        items = [
+            (letters(characters), (number, to, rest)) for number, rx, rest in entries for characters, to in moves(rx)
+        ]
+        return [(characters, self._after(found)) for characters, found in split(items)]
+
+    def _after(self, found: tuple[Entry, ...]) -> Scan:
+        key = frozenset(entry for entry in found if entry[1] is not EPSILON)
+        cuts = {
+            Cut(number, intersect(rest, not_longer(to)) if number in self._ignored else rest)
+            for number, to, rest in found
+            if to.nullable
+        }
+        ordered = tuple(sorted(cuts, key=lambda cut: (cut.terminal, cut.rest.serial)))
+        return self.scan((key,) if key else (), ordered)
+
+    def joined(self, scans: list[Scan]) -> Scan | None:
+        """All that any of them reads."""
+        key: frozenset[Entry] = frozenset().union(*(scan.key[0] for scan in scans if scan.key))  # type: ignore[arg-type]
+        cuts = {cut for scan in scans for cut in scan.cuts}
+        return self.scan(
+            (key,) if key else (),
+            tuple(sorted(cuts, key=lambda cut: (cut.terminal, cut.rest.serial))),
+            may_end=any(scan.may_end for scan in scans),
+            start=all(scan.start for scan in scans),
+        )
+
+
+def not_longer(rx: Rx) -> Rx:
+    """The rests of texts that no word of `rx` but the empty one begins."""
+    return none_begins([longer(rx)])
+
+
+def longer(rx: Rx) -> Rx:
+    """The words of `rx` but the empty one."""
+    found = without_empty(rx)
+    return union(*[concat(characters, to) for characters, to in moves(rx)]) if found.nullable else found
+
+
+def none_begins(languages: list[Rx]) -> Rx:
+    """The rests that no word of any of the languages begins; the languages do not hold the empty word."""
+    whole = union(*languages) if languages else NONE
+    return ALL if whole is NONE else complement(concat(whole, ALL))
