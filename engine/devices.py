@@ -6,7 +6,7 @@ from functools import cache
 
 import torch
 
-from engine.errors import ModelError
+from engine.errors import DeviceError
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -15,16 +15,23 @@ def choose_device(device: str | torch.device) -> torch.device:
     """`"auto"` → CUDA where there is one, else the CPU.
 
     Raises:
-        ModelError: no such device here.
+        DeviceError: no such device here.
     """
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         chosen = torch.device(device)
-    except RuntimeError:
-        raise ModelError(f"unknown device {device!r}: 'cpu', 'cuda' or 'auto'") from None
-    if chosen.type == "cuda" and not torch.cuda.is_available():
-        raise ModelError(f"device {str(device)!r}: this torch sees no CUDA device; use device='cpu'")
+    except (RuntimeError, TypeError):
+        raise DeviceError(f"unknown device {device!r}: pass 'cpu', 'cuda', 'cuda:1' or 'auto'") from None
+    if chosen.type == "cpu":
+        return torch.device("cpu")
+    if chosen.type != "cuda":
+        raise DeviceError(f"device {str(device)!r}: models run on 'cpu' and 'cuda'; pass one of these, or 'auto'")
+    there = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if not there:
+        raise DeviceError(f"device {str(device)!r}: this torch sees no CUDA device; pass 'cpu' or 'auto'")
+    if chosen.index is not None and chosen.index >= there:
+        raise DeviceError(f"device {str(device)!r}: this machine has {there} CUDA device(s); pass 'cuda:{there - 1}'")
     return chosen
 
 
@@ -32,7 +39,7 @@ def choose_dtype(dtype: str | torch.dtype, device: torch.device) -> torch.dtype:
     """`"auto"` → bfloat16 where `device` multiplies it in hardware, else float16 on CUDA and float32 on the CPU.
 
     Raises:
-        ModelError: not a dtype that models run in.
+        DeviceError: not a dtype that models run in.
     """
     if dtype == "auto":
         if device.type == "cuda":
@@ -40,7 +47,7 @@ def choose_dtype(dtype: str | torch.dtype, device: torch.device) -> torch.dtype:
         return torch.bfloat16 if cpu_multiplies_bfloat16() else torch.float32
     chosen = DTYPES.get(dtype) if isinstance(dtype, str) else dtype
     if chosen is None or chosen not in DTYPES.values():
-        raise ModelError(f"unknown dtype {dtype!r}: {', '.join(DTYPES)} or 'auto'")
+        raise DeviceError(f"unknown dtype {dtype!r}: pass one of {', '.join(DTYPES)} or 'auto'")
     return chosen
 
 

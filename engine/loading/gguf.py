@@ -79,13 +79,13 @@ class GgufFile:
         except FileNotFoundError:
             raise ModelFileError(f"no model file {path}: check the path") from None
         except (OSError, ValueError) as error:
-            raise ModelFileError(f"cannot read model file {path}: {error}") from None
+            raise ModelFileError(f"cannot read model file {path}: {error}; fetch it again") from None
         if self._bytes[:4] != MAGIC:
-            raise ModelFileError(f"{path} is not a GGUF file: it begins with {self._bytes[:4]!r}")
+            raise ModelFileError(f"{path} is not a GGUF file: it begins with {self._bytes[:4]!r}; fetch it again")
         reader = _Reader(self._bytes)
         try:
             self.metadata, self.tensors = _read_header(reader)
-        except (struct.error, IndexError, UnicodeDecodeError, KeyError) as error:
+        except (struct.error, ArithmeticError, IndexError, KeyError, MemoryError, TypeError, ValueError) as error:
             raise ModelFileError(f"{path} is truncated or malformed in its header: fetch it again ({error})") from None
         end = max((info.offset + info.nbytes for info in self.tensors.values()), default=0)
         if end > len(self._bytes):

