@@ -11,10 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from constrained.errors import ResultError
+from constrained.json_numbers import Json
 from grammars import JsonSchema
-
-Json = Any
-"""A JSON value as `json.loads` gives it."""
 
 
 @dataclass(frozen=True)

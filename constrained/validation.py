@@ -12,7 +12,6 @@ deviation is mended here:
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
@@ -26,12 +25,11 @@ from jsonschema_specifications import REGISTRY as SPECIFICATIONS
 from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
 
+from constrained.deep_stack import with_deep_stack
 from constrained.errors import ResultError
+from constrained.json_numbers import Json, Literal, plain, read_exact
 from grammars import JsonSchema
 from grammars.json_schema import format_asserted
-
-Json = Any
-"""A JSON value as `json.loads` gives it."""
 
 _DRAFTS: Final = {
     "4": jsonschema.Draft4Validator,
@@ -51,7 +49,7 @@ class JsonCheck:
         base = default if isinstance(schema, bool) else jsonschema.validators.validator_for(schema, default=default)
         registry: Registry[Json] = SPECIFICATIONS  # the metaschemas; nothing is fetched
         for uri, text in grammar.resources:
-            document = json.loads(text, parse_float=_decimal)
+            document = read_exact(text)
             registry = registry.with_resource(uri, Resource.from_contents(document, default_specification=DRAFT202012))
         formats = _format_checker(base) if format_asserted(grammar) else None
         self._validator: Validator = _exact_validator(base)(schema, registry=registry, format_checker=formats)
@@ -59,30 +57,37 @@ class JsonCheck:
     def parse(self, text: str) -> Json:
         """The value that `text` stands for, checked.
 
+        Numbers come back as `constrained.json_numbers.plain` has them: without a loss, integers as `int`.
+
         Raises:
             ResultError: not JSON, or not an instance of the schema; says where and why.
         """
         try:
-            exact = json.loads(text, parse_float=_decimal)
+            return with_deep_stack(lambda: self._parse(text))
+        except RecursionError:
+            raise ResultError(
+                "the JSON is nested too deeply to be checked; bound the depth of its schema", text
+            ) from None
+
+    def _parse(self, text: str) -> Json:
+        try:
+            exact = read_exact(text)
         except ValueError as error:
             raise ResultError(f"the text is not JSON: {error}", text) from None
         problem = jsonschema.exceptions.best_match(self._validator.iter_errors(exact))
         if problem is not None:
             raise ResultError(f"the JSON does not fit the schema at {problem.json_path}: {problem.message}", text)
-        return json.loads(text)
-
-
-def _decimal(text: str) -> Decimal | float:
-    try:
-        return Decimal(text)
-    except ArithmeticError:  # an exponent beyond what Decimal can hold
-        return float(text)
+        return plain(exact)
 
 
 def _is_integer(_: object, instance: object) -> bool:
     if isinstance(instance, bool):
         return False
-    return isinstance(instance, int) or (isinstance(instance, Decimal) and instance == instance.to_integral_value())
+    if isinstance(instance, Literal):
+        whole = instance == instance.to_integral_value()
+        instance.is_integer |= whole  # so it comes back as one
+        return whole
+    return isinstance(instance, int)
 
 
 def _multiple_of(_: Validator, divisor: Json, instance: Json, __: Json) -> Iterator[jsonschema.ValidationError]:
@@ -96,12 +101,12 @@ def _is_multiple(number: Decimal, divisor: Fraction) -> bool:
     """Whether digits * 10**exponent / divisor is whole, without ever writing out a huge power of ten."""
     _, digits, exponent = number.as_tuple()
     assert isinstance(exponent, int)
-    scaled = int("".join(map(str, digits))) * divisor.denominator
+    scaled = int(Decimal((0, digits, 0))) * divisor.denominator
     if exponent >= 0:
         return scaled * pow(10, exponent, divisor.numerator) % divisor.numerator == 0
     if scaled == 0:
         return True
-    return -exponent <= len(str(scaled)) and scaled % (divisor.numerator * 10**-exponent) == 0
+    return -exponent <= scaled.bit_length() and scaled % (divisor.numerator * 10**-exponent) == 0
 
 
 def _pattern(_: Validator, pattern: str, instance: Json, __: Json) -> Iterator[jsonschema.ValidationError]:
