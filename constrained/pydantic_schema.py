@@ -23,6 +23,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, JsonSchema
 from pydantic_core import core_schema
 
 from constrained.errors import SchemaError
+from constrained.pydantic_formats import COMPLEX, multi_host_pattern, with_known_formats
 
 # The largest 64-bit number that a double holds too: `9.2e18` is read by way of a double.
 _LARGEST_INT: Final = 2**63 - 1024
@@ -119,13 +120,41 @@ class _GenerationSchema(_PlainSchema):
         written: JsonSchemaValue = {"type": "string", "pattern": f"^({schemes})://{_HOST}(:[1-9][0-9]{{1,3}})?{_PATH}$"}
         return written | ({"maxLength": schema["max_length"]} if schema.get("max_length") else {})
 
+    def multi_host_url_schema(self, schema: core_schema.MultiHostUrlSchema) -> JsonSchemaValue:
+        schemes = [re.escape(scheme) for scheme in schema.get("allowed_schemes") or ("https", "http")]
+        written: JsonSchemaValue = {"type": "string", "pattern": multi_host_pattern(schemes)}
+        return written | ({"maxLength": schema["max_length"]} if schema.get("max_length") else {})
+
+    def complex_schema(self, schema: core_schema.ComplexSchema) -> JsonSchemaValue:
+        return {"type": "string", "pattern": COMPLEX}
+
 
 def _bounded(written: JsonSchemaValue, largest: float) -> JsonSchemaValue:
-    if "minimum" not in written and "exclusiveMinimum" not in written:
-        written["minimum"] = -largest
-    if "maximum" not in written and "exclusiveMaximum" not in written:
-        written["maximum"] = largest
+    """The schema with its numbers kept within ±`largest`, whatever its own bounds are.
+
+    Raises:
+        SchemaError: all of them lie beyond.
+    """
+    least = max(written.get("minimum", -largest), written.get("exclusiveMinimum", -largest))
+    most = min(written.get("maximum", largest), written.get("exclusiveMaximum", largest))
+    if least > largest or most < -largest:
+        raise SchemaError(
+            f"a number of a type keeps to -{largest:g} to {largest:g}, and the bounds {_bounds(written)} leave none of "
+            "these: use other bounds, or a JSON Schema in place of the type"
+        )
+    for bound, exclusive, end in (("minimum", "exclusiveMinimum", -largest), ("maximum", "exclusiveMaximum", largest)):
+        if bound in written and abs(written[bound]) > largest:
+            written[bound] = end
+        if exclusive in written and abs(written[exclusive]) > largest:
+            del written[exclusive]
+        if exclusive not in written:
+            written.setdefault(bound, end)
     return written
+
+
+def _bounds(written: JsonSchemaValue) -> str:
+    names = ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum")
+    return ", ".join(f"{name} {written[name]}" for name in names if name in written)
 
 
 def _number(value: Any) -> int | float:
@@ -151,7 +180,7 @@ def adapter_of(source: Any) -> TypeAdapter[Any]:
         return TypeAdapter(source)
     except PydanticUserError as error:
         raise SchemaError(f"{_name(source)} cannot be a schema: {_first_line(error)}") from error
-    except NameError as error:
+    except (NameError, ImportError) as error:  # a forward reference to nothing; a package that the type needs
         raise SchemaError(f"{_name(source)} cannot be a schema: {error}") from error
 
 
@@ -162,7 +191,8 @@ def json_schema_of(adapter: TypeAdapter[Any]) -> dict[str, Any]:
         SchemaError: the type holds something that JSON Schema cannot say (a callable, an arbitrary class).
     """
     try:
-        return adapter.json_schema(mode="validation", schema_generator=_GenerationSchema)
+        written: dict[str, Any] = adapter.json_schema(mode="validation", schema_generator=_GenerationSchema)
+        return with_known_formats(written)  # type: ignore[no-any-return]
     except (PydanticInvalidForJsonSchema, PydanticUserError) as error:
         raise SchemaError(f"the type has no JSON Schema: {_first_line(error)}") from error
 

@@ -3,21 +3,31 @@ from __future__ import annotations
 import datetime
 import decimal
 import enum
+import fractions
+import ipaddress
 import json
 import math
 import uuid
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import numpy as np
 import pytest
 from pydantic import (
     AnyUrl,
+    Base64Bytes,
     BaseModel,
     ConfigDict,
     Field,
     HttpUrl,
+    IPvAnyInterface,
+    KafkaDsn,
     NaiveDatetime,
+    PostgresDsn,
+    SecretStr,
     TypeAdapter,
     condecimal,
     field_validator,
@@ -25,10 +35,14 @@ from pydantic import (
 from pydantic.types import UUID4
 from typing_extensions import TypedDict
 
+from constrained import compile
+from constrained.compile import check_grammar
 from constrained.errors import ResultError, SchemaError
 from constrained.schema_input import read_schema
 from constrained.validation import JsonCheck
 from grammars import JsonSchema
+from grammars.json_schema import FormatWarning
+from tests.constrained.languages import byte_vocabulary, mask
 
 
 class Person(BaseModel):
@@ -212,6 +226,8 @@ def test_what_the_written_schema_allows_the_type_takes(source: Any, accepted: li
         (float, ["1.7976931348623157e308", "-1e-999"], ["1e309", "-1e400"]),
         (decimal.Decimal, ["1e308"], ["1e400"]),
         (Annotated[int, Field(ge=3, lt=7)], ["3", "6.0"], ["2", "7"]),
+        (Annotated[int, Field(ge=3, le=10**30)], ["3", "9.223372036854774784e18"], ["1e20"]),
+        (Annotated[float, Field(gt=-math.inf, lt=3)], ["2.5", "-1e308"], ["3", "-1e309"]),
     ],
 )
 def test_numbers_stay_finite(source: Any, accepted: list[str], refused: list[str]) -> None:
@@ -250,3 +266,57 @@ def test_decimals_keep_to_their_digits(source: Any, accepted: list[str], refused
     for text in refused:
         with pytest.raises(ResultError):
             check.parse(text)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        bytes, Path, SecretStr, Base64Bytes, UUID4, ipaddress.IPv4Network, ipaddress.IPv6Interface, IPvAnyInterface,
+        PostgresDsn, KafkaDsn, complex, fractions.Fraction,
+    ],
+)  # fmt: skip
+def test_formats_of_pydantics_own_warn_of_nothing_and_hold(source: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read = read_schema(source)
+        check_grammar(read.grammar)
+        constraint = compile(read.grammar, byte_vocabulary())
+    random = np.random.default_rng(7)
+    for _ in range(5):
+        matcher = constraint.matcher(max_tokens=90)
+        while not matcher.is_finished():
+            matcher.accept(int(random.choice(sorted(mask(matcher)))))
+        read.parse(matcher.text.decode())
+
+
+def test_a_format_of_the_users_own_still_warns() -> None:
+    read = read_schema(Annotated[str, Field(json_schema_extra={"format": "phone"})])
+    with pytest.warns(FormatWarning, match="phone"):
+        check_grammar(read.grammar)
+
+
+def test_a_property_or_a_value_that_looks_like_a_format_is_left_alone() -> None:
+    class Odd(BaseModel):
+        format: str = "path"
+        example: dict[str, str] = Field({"type": "string", "format": "path"}, examples=[{"format": "path"}])
+
+    document = read_schema(Odd).grammar.document
+    assert document["properties"]["format"]["default"] == "path"
+    assert document["properties"]["example"]["default"] == {"type": "string", "format": "path"}
+    assert document["properties"]["example"]["examples"] == [{"format": "path"}]
+
+
+@pytest.mark.parametrize("bounds", [{"ge": 10**30}, {"lt": -(10**30)}])
+def test_bounds_beyond_what_a_type_reads_are_refused(bounds: dict[str, int]) -> None:
+    with pytest.raises(SchemaError, match="use other bounds, or a JSON Schema in place of the type"):
+        read_schema(Annotated[int, Field(**bounds)])
+
+
+def test_a_type_that_needs_a_package_says_which() -> None:
+    class Mail(str):
+        @classmethod
+        def __get_pydantic_core_schema__(cls, *_: Any) -> Any:
+            raise ImportError("email-validator is not installed")
+
+    with pytest.raises(SchemaError, match="Mail cannot be a schema: email-validator is not installed"):
+        read_schema(Mail)
