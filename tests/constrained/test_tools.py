@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import functools
 import json
+from dataclasses import dataclass
+from enum import Enum
 from typing import Any, Literal
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, Field, RootModel
+from typing_extensions import TypedDict
 
 from constrained.errors import ResultError, SchemaError, UnsupportedFeature
 from constrained.tools import calls_grammar, chosen_tools, read_call, read_tools
@@ -155,6 +159,87 @@ def test_a_choice_names_one_tool_or_leaves_all() -> None:
         chosen_tools(tools, 3)
 
 
+class Booking(BaseModel):
+    """Books a room."""
+
+    city: str = Field(alias="where")
+    nights: int = 1
+
+
+@dataclass
+class Point:
+    x: int
+    y: int = 0
+
+
+class Query(TypedDict):
+    """Searches."""
+
+    words: list[str]
+
+
+class Folder(BaseModel):
+    name: str
+    inside: list[Folder] = []
+
+
+@pytest.mark.parametrize(
+    ("source", "description", "text", "arguments", "instance"),
+    [
+        (Booking, "Books a room.", '{"where": "Bern"}', {"city": "Bern"}, Booking(where="Bern")),
+        (Point, "", '{"x": 3}', {"x": 3, "y": 0}, Point(3)),
+        (Query, "Searches.", '{"words": ["a"]}', {"words": ["a"]}, {"words": ["a"]}),
+        (Folder, "", '{"name": "a", "inside": [{"name": "b"}]}', {"name": "a", "inside": [Folder(name="b")]},
+         Folder(name="a", inside=[Folder(name="b")])),
+    ],
+)  # fmt: skip
+def test_a_class_with_fields_is_a_tool_whose_call_makes_an_instance(
+    source: type, description: str, text: str, arguments: dict[str, Any], instance: Any
+) -> None:
+    tools = read_tools([source, WEATHER])
+    assert (tools[0].name, tools[0].description) == (source.__name__, description)
+    written = f'{{"name": "{source.__name__}", "arguments": {text}}}'
+    JsonCheck(calls_grammar(tools)).parse(written)
+    call = read_call(tools, written)
+    assert call.arguments == arguments
+    assert call.run() == instance
+
+
+class Plain:
+    def __init__(self, x: int) -> None:
+        self.x = x
+
+
+@pytest.mark.parametrize("source", [Plain, int, Enum])
+def test_a_class_without_fields_is_refused(source: type) -> None:
+    with pytest.raises(SchemaError, match="a class is a tool where it is a Pydantic model, a dataclass or a TypedDict"):
+        read_tools([source])
+
+
+def test_a_model_of_something_else_than_an_object_is_refused() -> None:
+    class Numbers(RootModel[list[int]]):
+        pass
+
+    with pytest.raises(SchemaError, match="arguments are an object, but the class is read from 'array'"):
+        read_tools([Numbers])
+
+
+def test_a_function_with_some_arguments_filled_in_keeps_its_name_and_purpose() -> None:
+    [tool] = read_tools([functools.partial(sphinx, second=2)])
+    assert (tool.name, tool.description) == ("sphinx", "Adds.")
+
+
+def test_a_tool_that_was_read_is_a_tool() -> None:
+    [tool] = read_tools([book])
+    assert read_tools([tool]) == [tool]
+
+
+def test_numbers_of_any_size_pass_through_a_call() -> None:
+    [tool] = read_tools([{"name": "t", "parameters": {"properties": {"a": {"type": "integer"}}}}])
+    call = read_call([tool], '{"name": "t", "arguments": {"a": %s}}' % ("7" * 5000))
+    assert call.arguments == {"a": 7 * (10**5000 - 1) // 9}
+
+
 def _variadic(*words: str) -> None: ...
 
 
@@ -178,3 +263,6 @@ def test_a_tool_that_cannot_be_read_is_named(tools: list[Any], message: str) -> 
 def test_what_is_neither_function_nor_dict_is_refused() -> None:
     with pytest.raises(TypeError, match="a function or a dict"):
         read_tools([3])
+    for tools in (WEATHER, "book", 3):
+        with pytest.raises(TypeError, match="pass a list of functions, classes or dicts"):
+            read_tools(tools)  # type: ignore[arg-type]
