@@ -16,6 +16,7 @@ from constrained.errors import BudgetError
 from constrained.kernels import survey as s
 from constrained.kernels import tables as t
 from constrained.kernels.survey import FAR
+from constrained.token_search import few_tokens
 from grammars.errors import LimitExceeded
 
 if TYPE_CHECKING:
@@ -38,7 +39,11 @@ class Budget:
 
     def __init__(self, matcher: Matcher, max_tokens: int, completions: CompletionStore) -> None:
         if max_tokens < 1:
-            raise BudgetError(f"max_tokens={max_tokens}: it must be at least 1", None, max_tokens)
+            raise BudgetError(
+                f"max_tokens={max_tokens} is too small: the end token alone is one; it must be at least 1",
+                None,
+                max_tokens,
+            )
         self.max_tokens = max_tokens
         self._looks_left = _MOST_LOOKED_AT
         self._completions = completions
@@ -46,12 +51,9 @@ class Budget:
         self._cell_costs: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
         plan = self._witness(matcher)
         if len(plan) + 1 > max_tokens:
-            raise BudgetError(
-                f"max_tokens={max_tokens} is too small: a sentence of the grammar needs at least {len(plan) + 1} tokens, "
-                "end token included",
-                len(plan) + 1,
-                max_tokens,
-            )
+            plan = few_tokens(matcher, completions, max_tokens - 1)
+        if len(plan) + 1 > max_tokens:
+            raise _too_small(max_tokens, len(plan) + 1)
         self._first_plan: Tokens | None = plan
 
     def forked(self) -> Budget:
@@ -215,3 +217,12 @@ class Budget:
             if in_tokens and then >= 0:
                 total = min(total, self._tokens_needed(matcher, then, int(cells[cell, t.C_NEXT])))
             self._cell_costs[cell] = min(total, FAR)
+
+
+def _too_small(max_tokens: int, needed: int) -> BudgetError:
+    return BudgetError(
+        f"max_tokens={max_tokens} is too small: a sentence of the grammar needs at least {needed} tokens, end token "
+        f"included; raise max_tokens to {needed} or more, or have the grammar allow less",
+        needed,
+        max_tokens,
+    )

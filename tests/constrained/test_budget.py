@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
+from constrained import token_search
 from constrained.errors import BudgetError, TokenRejected
 from constrained.matcher import Matcher
 from constrained.vocabulary import Vocabulary
@@ -134,6 +135,65 @@ def test_a_budget_below_one_is_refused() -> None:
             constraint.matcher(max_tokens=limit)
     matcher = constraint.matcher(max_tokens=1)
     assert mask(matcher) == {256}
+
+
+WHOLE_WORDS = Vocabulary.from_token_bytes(
+    [*(bytes([byte]) for byte in range(256)), None, b"hello", b'{"a":"', b'"}'], eos_token_ids=[256]
+)
+
+
+@pytest.mark.parametrize(
+    ("grammar", "needed", "text"),
+    [
+        (Choice(["zqx", "hello"]), 2, b"hello"),
+        (JsonSchema({"enum": ["zqx", "hello"]}), 4, b'"hello"'),
+        (
+            JsonSchema(
+                {
+                    "type": "object",
+                    "properties": {"a": {"enum": ["zqx", "hello"]}},
+                    "required": ["a"],
+                    "additionalProperties": False,
+                }
+            ),
+            4,
+            b'{"a":"hello"}',
+        ),
+    ],
+    ids=["choice", "enum", "object"],
+)
+def test_a_longer_text_of_fewer_tokens_is_found(grammar: Choice | JsonSchema, needed: int, text: bytes) -> None:
+    constraint = fresh_constraint(grammar, WHOLE_WORDS)
+    with pytest.raises(BudgetError, match=f"at least {needed} tokens") as caught:
+        constraint.matcher(max_tokens=needed - 1)
+    assert caught.value.needed == needed
+    for _ in range(2):
+        matcher = constraint.matcher(max_tokens=needed)
+        while not matcher.is_finished():
+            matcher.accept(min(mask(matcher)))
+        assert matcher.text == text
+        assert len(matcher.tokens) == needed
+
+
+def test_the_search_for_fewer_tokens_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(token_search, "MOST_LOOKED_AT", 2)
+    names = [f"p{index}" for index in range(9)]
+    schema = {"type": "object", "properties": {name: {"enum": ["zqx", "hello"]} for name in names}, "required": names}
+    constraint = fresh_constraint(JsonSchema(schema), WHOLE_WORDS)
+    whole = len(constraint.matcher().shortest_completion()) + 1
+    with pytest.raises(BudgetError) as caught:
+        constraint.matcher(max_tokens=5)
+    assert caught.value.needed is not None
+    assert 60 < caught.value.needed <= whole
+
+
+@pytest.mark.parametrize("limit", [0, 3])
+def test_a_budget_error_says_what_to_do(limit: int) -> None:
+    constraint = fresh_constraint(JsonSchema({"type": "array", "minItems": 4, "items": {}}), byte_vocabulary())
+    with pytest.raises(
+        BudgetError, match="at least 1$" if limit == 0 else "at least 10 tokens.*raise max_tokens to 10"
+    ):
+        constraint.matcher(max_tokens=limit)
 
 
 def run_out(matcher: Matcher, preferred: bytes) -> bytes:
