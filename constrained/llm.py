@@ -8,7 +8,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar, overload
 
-from constrained.compile import Constraint, check_grammar, compile
+from constrained.compile import Constraint, Grammar, check_grammar, compile
+from constrained.errors import UnsupportedFeature
 from constrained.options import EngineOptions, format_size
 from constrained.prompts import Prompt, as_messages, with_schema, with_tools
 from constrained.results import Generation
@@ -24,7 +25,7 @@ from engine.loading.default_model import Progress
 from engine.model import Model
 from engine.sampling import Sampling
 from engine.text import Text
-from grammars import Choice, Regex
+from grammars import JsonSchema
 
 T = TypeVar("T")
 
@@ -128,8 +129,8 @@ class LLM:
         """Text after a prompt, under a constraint where one is given.
 
         Args:
-            constraint: `JsonSchema`, `Regex`, `Choice`, a compiled `Constraint`, or whatever `generate_json` takes as
-                `schema`; `None` leaves the text free.
+            constraint: a grammar (`JsonSchema`, `Regex`, `Choice`, ...), a compiled `Constraint`, or whatever
+                `generate_json` takes as `schema`; `None` leaves the text free.
             max_tokens: most tokens of the output.  A constrained text is whole within them.
             sampling: how tokens are drawn; `None` is greedy.
             chat: false takes a text prompt as it is, without the chat template.
@@ -205,8 +206,9 @@ class LLM:
         """One call to one of `tools`, its arguments checked.
 
         Args:
-            tools: Python functions (signature and docstring say what they take), or dicts with `name`, `description`
-                and `parameters`, alone or in `{"type": "function", "function": ...}`.
+            tools: Python functions (signature and docstring say what they take); classes with fields (Pydantic models,
+                dataclasses, TypedDicts); or dicts with `name`, `description` and `parameters`, alone or in
+                `{"type": "function", "function": ...}`.
             tool_choice: `"required"`: any of them; `{"name": ...}`: that one.
             options: those of `generate`.
 
@@ -231,8 +233,12 @@ class LLM:
             if constraint.vocabulary != self.vocabulary:
                 raise ValueError("the constraint was compiled for another vocabulary; compile it with llm.vocabulary")
             return constraint, None
-        if isinstance(constraint, Regex | Choice):
+        if isinstance(constraint, Grammar) and not isinstance(constraint, JsonSchema):
             return compile(constraint, self.vocabulary), None
+        if type(constraint).__module__.partition(".")[0] == "grammars" and not isinstance(constraint, Grammar):
+            raise UnsupportedFeature(
+                f"{type(constraint).__name__} grammars are not available yet; use JsonSchema, Regex or Choice"
+            )
         source = read_schema(constraint)
         check_grammar(source.grammar)  # what is wrong further down is said before the first token, too
         return compile(source.grammar, self.vocabulary), source.parse

@@ -19,9 +19,11 @@ def as_messages(prompt: Prompt) -> list[dict[str, Any]]:
 
     Raises:
         TypeError: neither a text nor a sequence of messages.
-        ValueError: an empty conversation.
+        ValueError: an empty text, an empty conversation, or one of empty messages.
     """
     if isinstance(prompt, str):
+        if not prompt.strip():
+            raise ValueError("the prompt is empty; pass the text that the model is to read")
         return [{"role": "user", "content": prompt}]
     if not isinstance(prompt, Sequence) or not all(isinstance(message, Mapping) for message in prompt):
         raise TypeError(
@@ -33,7 +35,14 @@ def as_messages(prompt: Prompt) -> list[dict[str, Any]]:
             raise ValueError(f"a message needs a role and a content: {message!r}")
     if not messages:
         raise ValueError("the conversation is empty; pass at least one message")
+    if not any(_says_something(message) for message in messages):
+        raise ValueError("every message of the conversation is empty; give at least one of them a content")
     return messages
+
+
+def _says_something(message: Message) -> bool:
+    content = message.get("content")
+    return bool(content.strip() if isinstance(content, str) else content) or bool(message.get("tool_calls"))
 
 
 def with_schema(prompt: Prompt, schema: Any) -> list[dict[str, Any]]:
@@ -43,7 +52,9 @@ def with_schema(prompt: Prompt, schema: Any) -> list[dict[str, Any]]:
     which field it is filling.  The wording is the one of fourteen under which the default model copied most values
     right; "Text:" before a bare text is part of that.
     """
-    messages = as_messages(f"Text: {prompt}" if isinstance(prompt, str) else prompt)
+    messages = as_messages(prompt)
+    if isinstance(prompt, str):
+        messages = as_messages(f"Text: {prompt}")
     return _with_instruction(messages, f"Fill in this form with values from the text, as JSON: {sketch(schema)}")
 
 

@@ -23,7 +23,7 @@ from constrained import (
 )
 from constrained import llm as front_door
 from constrained.streaming import BytesDecoding
-from engine.errors import ContextError, TextError
+from engine.errors import ContextError, EngineError, TextError
 
 
 class Person(BaseModel):
@@ -202,6 +202,17 @@ def test_a_model_without_a_tokenizer_is_refused_in_words(wordless_llm: LLM) -> N
 def test_a_prompt_longer_than_the_context_says_by_how_much(random_llm: LLM) -> None:
     with pytest.raises(ContextError, match="2048"):
         random_llm.generate("x" * 3000, Person, max_tokens=60)
+
+
+@pytest.mark.parametrize("prompt", ["", "  \n"])
+def test_an_empty_prompt_is_refused(random_llm: LLM, prompt: str) -> None:
+    for call in (random_llm.generate_json, random_llm.generate, random_llm.stream):
+        with pytest.raises(ValueError, match="the prompt is empty; pass the text"):
+            call(prompt, Person)
+    with pytest.raises(ValueError, match="the prompt is empty"):
+        random_llm.call_tool(prompt, [_now])
+    with pytest.raises(EngineError, match="the prompt is empty"):
+        random_llm.generate("", chat=False)
 
 
 def test_the_memory_limit_is_kept(random_llm: LLM) -> None:

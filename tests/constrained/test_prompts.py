@@ -20,6 +20,20 @@ def test_what_is_no_prompt_is_refused(prompt: Any, error: type[Exception]) -> No
         as_messages(prompt)
 
 
+@pytest.mark.parametrize(
+    "prompt", ["", " \n", [{"role": "user", "content": ""}], [{"role": "user"}, {"role": "system", "content": " "}]]
+)
+def test_an_empty_prompt_is_refused_wherever_it_goes(prompt: Any) -> None:
+    for read in (as_messages, lambda empty: with_schema(empty, True), lambda empty: with_tools(empty, [])):
+        with pytest.raises(ValueError, match="empty"):
+            read(prompt)
+
+
+def test_a_conversation_may_hold_empty_messages() -> None:
+    messages = [{"role": "assistant", "tool_calls": [{}]}, {"role": "user", "content": ""}]
+    assert as_messages(messages) == messages
+
+
 def test_the_form_goes_into_a_system_message() -> None:
     system, user = with_schema("Ada was 36.", {"type": "object", "properties": {"age": {"type": "integer"}}})
     assert system["role"] == "system"
