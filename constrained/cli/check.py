@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from constrained.cli.errors import OK, USAGE, UsageError
-from constrained.cli.grammar_options import Grammar, add_grammar_options, read_grammar
+from constrained.cli.grammar_options import KINDS, add_grammar_options, read_grammar
 from constrained.cli.tokenizer_option import add_tokenizer_option, read_vocabulary
+from constrained.compile import Grammar
 from constrained.compile import compile as compile_grammar
 from constrained.errors import GrammarError
 from grammars import JsonSchema
@@ -50,7 +51,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     grammar = read_grammar(options)
     if grammar is None:
-        raise UsageError("nothing to check; give --schema FILE, --regex RE or --choice TEXT")
+        raise UsageError(f"nothing to check; give {KINDS}")
     vocabulary = read_vocabulary(options.tokenizer)
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")

@@ -15,10 +15,17 @@ class UsageError(Exception):
 
 
 def exit_code(error: BaseException) -> int:
-    """2 for what the arguments alone decide (usage, grammar, a budget too small for it), 1 for everything else."""
-    from constrained.errors import BudgetError, GrammarError
+    """2 for bad usage and bad grammars: what the command line asks for cannot be; 1 for everything else.
 
-    return USAGE if isinstance(error, UsageError | GrammarError | BudgetError) else FAILED
+    Bad usage is also a path that leads to no model, a device or dtype that is not here, a number out of its range, and a
+    budget that no sentence fits into.
+    """
+    from constrained.errors import BudgetError, GrammarError
+    from engine.errors import DeviceError, ModelNotFound
+    from engine.sampling.errors import SamplingError
+
+    bad = UsageError | GrammarError | BudgetError | DeviceError | ModelNotFound | SamplingError
+    return USAGE if isinstance(error, bad) else FAILED
 
 
 def report(error: BaseException) -> int:

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from constrained.cli.errors import OK, UsageError
-from constrained.cli.grammar_options import add_grammar_options, read_grammar
+from constrained.cli.grammar_options import KINDS, add_grammar_options, read_grammar
 from constrained.cli.tokenizer_option import add_tokenizer_option, read_vocabulary
 
 _SHOWN = 20
@@ -24,26 +24,55 @@ def run(options: argparse.Namespace) -> int:
 
     grammar = read_grammar(options)
     if grammar is None:
-        raise UsageError("nothing to explain; give --schema FILE, --regex RE or --choice TEXT")
+        raise UsageError(f"nothing to explain; give {KINDS}")
+    if any(not text for text in options.token or ()):
+        raise UsageError("--token: the text is empty; give at least one character")
     vocabulary = read_vocabulary(options.tokenizer)
     matcher = compile(grammar, vocabulary).matcher()
     given = options.text.encode()
     read = _advance(matcher, vocabulary, given)
     if read < len(given):
-        print(f"the text cannot begin like this: after {_shown(given[:read])} no {_shown(given[read : read + 1])} fits")
+        read = _character_start(given, read)
+        print(f"{_shown(given)}: the text cannot begin like this: {_where_it_stops(given, read)}")
+        matcher.reset()
+        _advance(matcher, vocabulary, given[:read])
         _print_next(matcher, vocabulary)
         return OK
-    print(f"{_shown(given)} is {'a sentence' if matcher.is_accepting() else 'the beginning of a sentence'}")
-    print(f"shortest way to an end: {_shown(matcher.shortest_completion())}")
+    print(_standing(given, matcher))
     _print_next(matcher, vocabulary)
     for text in options.token or ():
-        probe = matcher.fork()
-        fits = _advance(probe, vocabulary, text.encode())
-        if fits == len(text.encode()):
-            print(f"{_shown(text.encode())} fits")
+        data = text.encode()
+        fits = _advance(matcher.fork(), vocabulary, data)
+        if fits == len(data):
+            print(f"{_shown(data)} fits")
         else:
-            print(f"{_shown(text.encode())} does not fit: its first {fits} bytes would, the next one does not")
+            print(f"{_shown(data)} does not fit: {_where_it_stops(data, _character_start(data, fits))}")
     return OK
+
+
+def _standing(given: bytes, matcher: Any) -> str:
+    """What the text is so far, and how it can end."""
+    if not given:
+        where = "nothing has been written yet"
+    else:
+        where = f"{_shown(given)} is {'a sentence' if matcher.is_accepting() else 'the beginning of a sentence'}"
+    left = matcher.shortest_completion()
+    if left:
+        return f"{where}\nshortest way to an end: {_shown(left)}"
+    return f"{where}\nthe text may end here"
+
+
+def _where_it_stops(data: bytes, read: int) -> str:
+    """The first character of `data` that does not fit, behind the `read` bytes that do."""
+    before = f"after {_shown(data[:read])}" if read else "at its beginning"
+    return f"{before} no {data[read:].decode()[:1]!r} can come"
+
+
+def _character_start(data: bytes, position: int) -> int:
+    """Where the character that holds the byte at `position` begins."""
+    while position and data[position] & 0xC0 == 0x80:
+        position -= 1
+    return position
 
 
 def _advance(matcher: Any, vocabulary: Any, data: bytes) -> int:
@@ -74,7 +103,10 @@ def _print_next(matcher: Any, vocabulary: Any) -> None:
     allowed = np.flatnonzero(bits)
     ends = [token for token in allowed if token in vocabulary.eos_token_ids]
     texts = [vocabulary.token_bytes(int(token)) for token in allowed if token not in vocabulary.eos_token_ids]
-    print(f"{len(texts)} of {vocabulary.size} tokens may come next" + (", and the end" if ends else ""))
+    if texts:
+        print(f"{len(texts)} of {vocabulary.size} tokens may come next" + (", and the end" if ends else ""))
+    else:
+        print("nothing but the end may come next")
     for text in texts[:_SHOWN]:
         print(f"  {_shown(text or b'')}")
     if len(texts) > _SHOWN:
@@ -82,4 +114,8 @@ def _print_next(matcher: Any, vocabulary: Any) -> None:
 
 
 def _shown(data: bytes) -> str:
-    return repr(data.decode("utf-8", "backslashreplace"))
+    """The text in quotes; bytes that are no characters by themselves as Python writes bytes."""
+    try:
+        return repr(data.decode())
+    except UnicodeDecodeError:
+        return repr(data)

@@ -7,10 +7,12 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from constrained.cli.errors import OK, UsageError
-from constrained.cli.grammar_options import Grammar, add_grammar_options, read_grammar
+from constrained.cli.grammar_options import add_grammar_options, read_grammar
 from constrained.cli.progress import progress_bars
+from grammars import UnsupportedFeature
 
 if TYPE_CHECKING:
+    from constrained.compile import Grammar
     from constrained.llm import LLM
     from constrained.results import Generation
     from constrained.streaming import TextStream
@@ -44,9 +46,7 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("--prompt: the prompt is empty")
     sampling = _sampling(options)
     if grammar is not None:
-        from constrained.compile import check_grammar
-
-        check_grammar(grammar)  # before a model is fetched or loaded for it
+        check(grammar)  # before a model is fetched or loaded for it
     llm = _load(options)
     stream = _start(llm, prompt, grammar, options.max_tokens, sampling)
     with stream:
@@ -64,6 +64,17 @@ def run(options: argparse.Namespace) -> int:
         sys.stdout.flush()
         print_stats(generation)
     return OK
+
+
+def check(grammar: Grammar) -> None:
+    """Raise what `compile` would, without a vocabulary."""
+    from constrained.compile import Grammar, check_grammar
+
+    if not isinstance(grammar, Grammar):
+        raise UnsupportedFeature(
+            f"{type(grammar).__name__} grammars are not available yet; use --schema, --regex or --choice"
+        )
+    check_grammar(grammar)
 
 
 def _sampling(options: argparse.Namespace) -> Any:

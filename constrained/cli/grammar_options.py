@@ -4,52 +4,80 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import grammars
 from constrained.cli.errors import UsageError
 from grammars import Choice, JsonSchema, Regex, UnsupportedFeature
 
-Grammar = JsonSchema | Regex | Choice
+if TYPE_CHECKING:
+    from constrained.compile import Grammar
+
+KINDS = "--schema FILE, --regex RE, --lark FILE or --choice TEXT"
+_OPTIONS_OF = {
+    "schema": {"whitespace": "bounded", "property_order": "schema", "formats": "assert"},
+    "lark": {"start": "start", "lexer": "dynamic"},
+}
 
 
 def add_grammar_options(parser: argparse.ArgumentParser) -> None:
-    """Adds `--schema`, `--regex`, `--lark` and `--choice`, and the options of JSON Schema."""
+    """Adds `--schema`, `--regex`, `--lark` and `--choice`, and the options of JSON Schema and Lark."""
     group = parser.add_argument_group("grammar (one kind of these)")
     group.add_argument("--schema", metavar="FILE", help="JSON Schema")
     group.add_argument("--regex", metavar="RE", help="regular expression (Python dialect), matched from end to end")
     group.add_argument("--lark", metavar="FILE", help="Lark grammar")
     group.add_argument("--choice", metavar="TEXT", action="append", help="one of several texts; give it repeatedly")
     options = parser.add_argument_group("options of --schema")
-    options.add_argument(
-        "--whitespace", default="bounded", metavar="bounded|compact|any|RE", help="between JSON tokens"
-    )
-    options.add_argument("--property-order", default="schema", choices=["schema", "any"])
-    options.add_argument("--formats", default="assert", choices=["assert", "annotate", "strict"])
+    options.add_argument("--whitespace", metavar="bounded|compact|any|RE", help="between JSON tokens (bounded)")
+    options.add_argument("--property-order", choices=["schema", "any"], help="of objects (schema)")
+    options.add_argument("--formats", choices=["assert", "annotate", "strict"], help="what `format` does (assert)")
+    options = parser.add_argument_group("options of --lark")
+    options.add_argument("--start", metavar="RULE", help="the rule to begin with (start)")
+    options.add_argument("--lexer", choices=["dynamic", "contextual"], help="how the text is cut (dynamic)")
 
 
 def read_grammar(options: argparse.Namespace) -> Grammar | None:
     """The grammar that the options name; `None` where they name none.
 
     Raises:
-        UsageError: two kinds at once, or a file that cannot be read.
+        UsageError: two kinds at once, an option of another kind, or a file that cannot be read.
         GrammarError: a grammar that is wrong, or not available.
     """
     given = [name for name in ("schema", "regex", "lark", "choice") if getattr(options, name) is not None]
     if len(given) > 1:
         raise UsageError(f"--{given[0]} and --{given[1]} exclude each other; give one grammar")
+    of_kind = {kind: _options_of(kind, options, given) for kind in _OPTIONS_OF}
     if options.schema is not None:
-        return JsonSchema(
-            read_file(options.schema, "--schema"),
-            whitespace=options.whitespace,
-            property_order=options.property_order,
-            formats=options.formats,
-        )
+        return JsonSchema(read_file(options.schema, "--schema"), **of_kind["schema"])
     if options.regex is not None:
         return Regex(options.regex)
     if options.choice is not None:
         return Choice(options.choice)
     if options.lark is not None:
-        raise UnsupportedFeature("--lark: Lark grammars are not available yet; use --schema, --regex or --choice")
+        return _read_lark(options.lark, of_kind["lark"])
     return None
+
+
+def _options_of(kind: str, options: argparse.Namespace, given: list[str]) -> dict[str, Any]:
+    """The options of one kind of grammar, with their defaults; refused where another kind, or none, was given."""
+    values = {}
+    for name, default in _OPTIONS_OF[kind].items():
+        value = getattr(options, name)
+        if value is not None and kind not in given:
+            raise UsageError(
+                f"--{name.replace('_', '-')} is an option of --{kind}; leave it out, or give --{kind} FILE"
+            )
+        values[name] = default if value is None else value
+    return values
+
+
+def _read_lark(path: str, options: dict[str, Any]) -> Grammar:
+    lark = getattr(grammars, "Lark", None)
+    if lark is None:
+        raise UnsupportedFeature("--lark: Lark grammars are not available yet; use --schema, --regex or --choice")
+    read_file(path, "--lark")
+    made: Grammar = lark(Path(path), **options)
+    return made
 
 
 def read_file(path: str, option: str) -> bytes:
@@ -61,4 +89,4 @@ def read_file(path: str, option: str) -> bytes:
     try:
         return Path(path).read_bytes()
     except OSError as error:
-        raise UsageError(f"{option}: cannot read {path}: {error.strerror or error}") from None
+        raise UsageError(f"{option}: cannot read {path}: {error.strerror or error}; check the path") from None
