@@ -7,6 +7,8 @@ import weakref
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
+from constrained.automata.context_free.parser import Parser
+from constrained.automata.context_free.start import context_free_start, is_context_free, loaded
 from constrained.automata.machine import Machine
 from constrained.automata.style import Style
 from constrained.automata.text import text_start
@@ -16,6 +18,7 @@ from constrained.masks.row_store import RowStore
 from constrained.matcher import Matcher
 from constrained.vocabulary import Vocabulary
 from grammars import Choice, JsonSchema, Regex
+from grammars import Grammar as Grammar
 from grammars.errors import EmptyLanguage, GrammarError
 from grammars.json_schema import check_reachable, check_root, root_value
 from grammars.regex import parse
@@ -25,7 +28,6 @@ if TYPE_CHECKING:
     from constrained.masks.completion_store import CompletionStore
     from constrained.masks.row_table import RowTable
 
-Grammar = JsonSchema | Regex | Choice
 _KEPT_STARTS = 1024
 
 _SPACE, _TAB, _LINE = literal(" "), literal("\t"), literal("\n")
@@ -154,7 +156,9 @@ def compile(grammar: Grammar, vocabulary: Vocabulary, limits: Limits = DEFAULT_L
         GrammarError: a subclass that names the place in the grammar.
     """
     if not isinstance(grammar, Grammar):
-        raise GrammarError(f"cannot compile {type(grammar).__name__}; a grammar is one of JsonSchema, Regex, Choice")
+        raise GrammarError(
+            f"cannot compile {type(grammar).__name__}; a grammar is a value of `grammars`, as JsonSchema"
+        )
     if not isinstance(vocabulary, Vocabulary):
         raise TypeError(f"the vocabulary is a {type(vocabulary).__name__}; make one with Vocabulary.from_...")
     return _STORES.get(vocabulary, limits).constraint(grammar, vocabulary)
@@ -174,6 +178,8 @@ def check_grammar(grammar: Grammar) -> None:
         root = root_value(grammar)
         check_root(root)
         check_reachable(root)
+    elif is_context_free(grammar):
+        Parser(loaded(grammar))
     else:
         _text_language(grammar)
 
@@ -190,14 +196,18 @@ def start_state(machine: Machine, grammar: Grammar) -> int:
         start = value_start(machine, style, (root,))
         machine.expand(start)  # so that a malformed root is refused now
         return start
+    if is_context_free(grammar):
+        return context_free_start(machine, grammar)
     return text_start(machine, _text_language(grammar))
 
 
-def _text_language(grammar: Regex | Choice) -> Rx:
+def _text_language(grammar: Grammar) -> Rx:
     if isinstance(grammar, Regex):
         rx = parse(grammar.pattern, dialect=grammar.dialect, flags=grammar.flags)
-    else:
+    elif isinstance(grammar, Choice):
         rx = literals(grammar.options)
+    else:
+        raise GrammarError(f"cannot compile {type(grammar).__name__}")
     if rx is NONE:
         raise EmptyLanguage(f"no text matches {grammar!r}")
     return rx

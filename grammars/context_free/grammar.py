@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from grammars.regular import Rx
+from grammars.values.combined import SpecialToken
 
 Lexing = Literal["none", "every", "contextual"]
 
@@ -24,13 +25,6 @@ END_MARK = -1
 """The terminal number of the end of the text in `LalrTable.actions`."""
 
 Action = tuple[Literal["shift", "reduce"], int]
-
-
-@dataclass(frozen=True, slots=True)
-class SpecialToken:
-    """A token by its name (`<|im_end|>`), which no text produces."""
-
-    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +40,7 @@ class Terminal:
 
     Attributes:
         name: as the author of the grammar sees it.
-        language: its texts; a regular language here does not hold the empty text.
+        language: its texts; a regular language here does not hold the empty text.  A special token has none.
         priority: terminals of higher priority win in contextual lexing.
         literal: written as a string, not as a regular expression.
         pattern: its source, for messages.
