@@ -113,7 +113,7 @@ class _Loader:
                 "special tokens need lexer='dynamic'; Lark's contextual lexer knows nothing of them"
             )
         if isinstance(part, SpecialToken):
-            return Terminal(written, part)  # type: ignore[arg-type]
+            return Terminal(written, part)
         return Terminal(written, Embedded(part) if isinstance(part, Grammar) else literal(part))
 
     def _refused(self, name: str, made: TerminalDef, error: GrammarError) -> GrammarError:

@@ -14,6 +14,7 @@ from grammars.values.base import Grammar, one_of
 from grammars.values.combined import Part, part
 
 Lexer = Literal["dynamic", "contextual"]
+GbnfDialect = Literal["gbnf", "xgrammar"]
 
 _IMPORT = re.compile(r"^[ \t]*%import[ \t]+\.([\w.]+)[ \t]*(\(?)", re.M)
 _NAME = re.compile(r"[a-z_][a-z_0-9]*")
@@ -139,14 +140,19 @@ class Gbnf(Grammar):
     Attributes:
         text: the grammar.
         root: the rule to start from.
+        dialect: whether `\\x` takes two hexadecimal digits (`"gbnf"`) or all that follow (`"xgrammar"`); in all else
+            either dialect is read.
     """
 
     text: str
     root: str
+    dialect: GbnfDialect
 
-    def __init__(self, text_or_path: str | PathLike[str], root: str = "root") -> None:
+    def __init__(self, text_or_path: str | PathLike[str], root: str = "root", dialect: GbnfDialect = "gbnf") -> None:
         if not isinstance(root, str):
             raise GrammarError(f"root={root!r} is not the name of a rule")
+        one_of("dialect", dialect, get_args(GbnfDialect))
+        object.__setattr__(self, "dialect", dialect)
         object.__setattr__(self, "text", _text_and_path(text_or_path, ".gbnf")[0])
         object.__setattr__(self, "root", root)
 
