@@ -108,6 +108,7 @@ class _Package(ModuleType):
 
     @property
     def compile(self) -> Any:
+        importlib.import_module("constrained.kernel_notice").announce_compilation()
         return importlib.import_module("constrained.compile").compile
 
     @compile.setter

@@ -10,6 +10,7 @@ from typing import Any, TypeVar, overload
 
 from constrained.compile import Constraint, Grammar, check_grammar, compile
 from constrained.errors import UnsupportedFeature
+from constrained.kernel_notice import announce_compilation
 from constrained.options import EngineOptions, format_size
 from constrained.prompts import Prompt, as_messages, with_schema, with_tools
 from constrained.results import Generation
@@ -63,6 +64,7 @@ class LLM:
         max_sequences: int = 64,
         progress: Progress | None = None,
     ) -> None:
+        announce_compilation()
         self.options = EngineOptions(cache, proposer, lookahead, kv_memory, max_sequences)
         if isinstance(model, Model):
             if device != "auto" or dtype != "auto":

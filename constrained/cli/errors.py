@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import traceback
@@ -44,6 +45,19 @@ def _is_expected(error: BaseException) -> bool:
     if isinstance(error, UsageError | OSError):
         return True
     return type(error).__module__.partition(".")[0] in ("constrained", "engine", "grammars")
+
+
+class _Lines(logging.Handler):
+    """What this project logs, as lines like the command's own."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        print(f"constrained: {record.getMessage()}", file=sys.stderr)
+
+
+def show_log_as_lines() -> None:
+    """Log records of this project go to standard error as one line each."""
+    log = logging.getLogger("constrained")
+    log.handlers, log.propagate = [_Lines()], False
 
 
 def show_warnings_as_lines() -> None:

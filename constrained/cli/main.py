@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 
 from constrained import __version__
-from constrained.cli.errors import FAILED, report, show_warnings_as_lines
+from constrained.cli.errors import FAILED, report, show_log_as_lines, show_warnings_as_lines
 
 SUBCOMMANDS = {
     "generate": "generate text under a grammar",
@@ -52,6 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     chosen = next((argument for argument in arguments if not argument.startswith("-")), None)
+    show_log_as_lines()
     show_warnings_as_lines()
     options = build_parser(chosen).parse_args(arguments)
     try:

@@ -16,14 +16,16 @@ def add_tokenizer_option(parser: argparse.ArgumentParser) -> None:
 
 
 def read_vocabulary(path: str | None) -> Any:
-    """The vocabulary of a tokenizer file; without one, the 256 bytes and an end token.
+    """The vocabulary of a tokenizer file, to compile for; without one, the 256 bytes and an end token.
 
     Raises:
         UsageError: there is no such file.
         VocabularyError: it is no tokenizer.
     """
     from constrained import Vocabulary
+    from constrained.kernel_notice import announce_compilation
 
+    announce_compilation()
     if path is None:
         return Vocabulary.from_token_bytes([*(bytes([byte]) for byte in range(256)), None], eos_token_ids=[256])
     if not Path(path).is_file():
