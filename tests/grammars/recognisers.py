@@ -113,9 +113,9 @@ def _contextual(grammar: ContextFree, text: str) -> bool:
         token = _token(grammar, table.accepts[stack[-1]], text, place)
         if token is None:
             return False
-        number, end = token
+        scanned, number, end = token
         piece, place = text[place:end], end
-        if number in grammar.ignored:
+        if scanned in grammar.ignored:  # before it is taken for a string: what is ignored is what was scanned
             continue
         if indentation is not None and number == indentation.newline:
             if depth > 0:
@@ -150,8 +150,8 @@ def _contextual(grammar: ContextFree, text: str) -> bool:
     return feed(END_MARK)
 
 
-def _token(grammar: ContextFree, accepted: frozenset[int], text: str, place: int) -> tuple[int, int] | None:
-    """The terminal that Lark's scanner takes, and where it ends."""
+def _token(grammar: ContextFree, accepted: frozenset[int], text: str, place: int) -> tuple[int, int, int] | None:
+    """The terminal that Lark's scanner takes, the one that it passes on for it, and where it ends."""
     ordered = sorted(accepted, key=lambda number: grammar.terminals[number].order)
     literals = [number for number in ordered if grammar.terminals[number].literal]
     instead: dict[int, list[int]] = {}
@@ -175,6 +175,6 @@ def _token(grammar: ContextFree, accepted: frozenset[int], text: str, place: int
             piece = text[place : found[-1]]
             for other in instead.get(number, []):
                 if isinstance(language := grammar.terminals[other].language, Rx) and matches(language, piece):
-                    return other, found[-1]
-            return number, found[-1]
+                    return number, other, found[-1]
+            return number, number, found[-1]
     return None
