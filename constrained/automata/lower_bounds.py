@@ -121,6 +121,14 @@ def _value(bounds: LowerBounds, _style: Any, wanted: tuple[Value, ...]) -> int:
     return bounds.least(wanted)
 
 
+def _spaced(bounds: LowerBounds, _gap: Rx, _style: Any, wanted: tuple[Value, ...]) -> int:
+    return bounds.least(wanted)
+
+
+def _spaced_alternatives(_bounds: LowerBounds, _gap: Rx, _style: Any, each: tuple[Alternatives, ...]) -> int:
+    return 1
+
+
 def _alternatives(_bounds: LowerBounds, _style: Any, each: tuple[Alternatives, ...]) -> int:
     return 1
 
@@ -190,7 +198,7 @@ def _object_key(bounds: LowerBounds, frame: objects.ObjectFrame, progress: Progr
     return max(4, _objects(bounds, frame, progress) - 2)
 
 
-def _object_member(
+def _object_colon(
     bounds: LowerBounds,
     _gap: Rx,
     frame: objects.ObjectFrame,
@@ -198,18 +206,7 @@ def _object_member(
     _indices: object,
     after: Progress,
 ) -> int:
-    return bounds.least(wanted) + _objects(bounds, frame, after)
-
-
-def _object_colon(
-    bounds: LowerBounds,
-    gap: Rx,
-    frame: objects.ObjectFrame,
-    wanted: tuple[Value, ...],
-    indices: object,
-    after: Progress,
-) -> int:
-    return 1 + _object_member(bounds, gap, frame, wanted, indices, after)
+    return 1 + bounds.least(wanted) + _objects(bounds, frame, after)
 
 
 def _after_key(bounds: LowerBounds, frame: objects.ObjectFrame, progress: Progress) -> int:
@@ -308,6 +305,8 @@ _RULES: dict[Callable[..., Any], Callable[..., int]] = {
     code_points.expand_rest: _rest,
     values.expand_value: _value,
     values.expand_alternatives: _alternatives,
+    values.expand_spaced: _spaced,
+    values.expand_spaced_alternatives: _spaced_alternatives,
     keys.expand_words: _expanded_words,
     keys.expand_beside: _beside,
     keys.expand_one_beside: _one_beside,
@@ -316,7 +315,6 @@ _RULES: dict[Callable[..., Any], Callable[..., int]] = {
     objects.expand_comma: _object_comma,
     objects.expand_name: _object_key,
     objects.expand_colon: _object_colon,
-    objects.expand_member: _object_member,
     objects.resolve_key: _after_key,
     objects.resolve_value: _after_value,
     arrays.expand_first: _array_first,

@@ -135,6 +135,7 @@ class Machine:
         made = key[0](self, *key[1:])
         if isinstance(made, int):  # the same language as a state that exists already
             self.expand(made)
+            self.rest_on(state, made, self.horizon)
             self.states[state, t.S_MAP] = self.states[made, t.S_MAP]
             self.states[state, t.S_ACTIONS] = self.states[made, t.S_ACTIONS]
             return

@@ -13,7 +13,7 @@ from constrained.automata.pending import Pending
 from constrained.automata.property_plans import AGAIN, NO_NAMES, loose_end, seen_names, unknown_names
 from constrained.automata.style import Style, add_gap
 from constrained.automata.transitions import Transitions
-from constrained.kernels.tables import OPEN_AHEAD, OPEN_HERE, goto, pop_after, push, push_after
+from constrained.kernels.tables import OPEN_AHEAD, OPEN_HERE, goto, pop_after, push_after
 from grammars.json_schema.object_algebra import has
 from grammars.json_schema.shapes import ObjectShape, Value
 from grammars.regular import NONE, Rx, derivatives, difference, literals
@@ -316,27 +316,17 @@ def _colon(machine: Machine, frame: ObjectFrame, wanted: tuple[Wanted, ...], aft
 def expand_colon(
     machine: Machine, gap: Any, frame: ObjectFrame, values: tuple[Value, ...], indices: Indices, after: Progress
 ) -> Transitions:
-    """After a key: a colon."""
+    """After a key: a colon, and then a frame that reads whitespace and the value."""
     made = Transitions()
     add_gap(machine, made, gap, expand_colon, frame, values, indices, after)
-    if gap.nullable:
-        made.on(COLON, COLON, goto(machine.state((expand_member, frame.style.gap, frame, values, indices, after))))
-    return made
-
-
-def expand_member(
-    machine: Machine, gap: Any, frame: ObjectFrame, values: tuple[Value, ...], indices: Indices, after: Progress
-) -> Transitions:
-    """After a colon: the value."""
-    made = Transitions()
-    add_gap(machine, made, gap, expand_member, frame, values, indices, after)
     if gap.nullable:
         start = frame.value_start(machine, frame.style, values)
         if len(values) == 1:
             left = survivors(after, indices, 1)
-            made.otherwise(push(start, machine.state((expand_next, frame.style.gap, frame, left))))
+            then = push_after(start, machine.state((expand_next, frame.style.gap, frame, left)))
         else:
-            made.otherwise(push(start, machine.state((resolve_value, frame, after, indices)), waits=True))
+            then = push_after(start, machine.state((resolve_value, frame, after, indices)), waits=True)
+        made.on(COLON, COLON, then)
     return made
 
 

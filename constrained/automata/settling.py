@@ -18,8 +18,7 @@ from grammars.regular import NONE, longest_length
 
 _IN_ARRAYS = {arrays.expand_next: b"[0", arrays.expand_item: b"[0,"}
 _IN_OBJECTS = {
-    objects.expand_colon: b'{"?"', objects.expand_member: b'{"?":',
-    objects.expand_next: b'{"?":0', objects.expand_comma: b'{"?":0,',
+    objects.expand_colon: b'{"?"', objects.expand_next: b'{"?":0', objects.expand_comma: b'{"?":0,',
 }  # fmt: skip
 """States that may know that there was something, with a text that leads to one."""
 _IN_KEYS = (strings.expand_string, keys.expand_beside, keys.expand_one_beside)
@@ -37,7 +36,7 @@ def settled(machine: Machine, state: int, then: int, text: bytes) -> int:
     key = machine.key(state)
     if key[0] is objects.expand_comma:
         _, gap, frame, progress = key
-        left = frame.continuing(objects.looked_up(frame, progress, _parsed(text[:-1] + b"}")))
+        left = frame.continuing(objects.looked_up(frame, progress, _parsed(text[text.index(b"{") : -1] + b"}")))
         return machine.state((objects.expand_comma, gap, frame, left)) if any(left) else 0
     if key[0] is objects.expand_colon:
         _, frame, progress = machine.key(-1 - then)

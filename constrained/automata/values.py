@@ -11,11 +11,11 @@ from constrained.automata import arrays, objects
 from constrained.automata.machine import Machine
 from constrained.automata.scalars import expand_number, literal_name
 from constrained.automata.strings import joint_derivatives, string_start
-from constrained.automata.style import Style
+from constrained.automata.style import Style, add_gap
 from constrained.automata.transitions import Transitions
 from constrained.kernels.tables import goto
 from grammars.json_schema.shapes import Alternatives, Value
-from grammars.regular import NONE
+from grammars.regular import EPSILON, NONE, Rx
 
 QUOTE, OPEN_BRACKET, OPEN_BRACE = 0x22, 0x5B, 0x7B
 
@@ -28,6 +28,29 @@ def value_start(machine: Machine, style: Style, values: tuple[Value, ...]) -> in
 def expand_value(machine: Machine, style: Style, values: tuple[Value, ...]) -> int:
     """A value position is the state of what its schemas come down to, which other positions share."""
     return machine.state((expand_alternatives, style, tuple(value.alternatives() for value in values)))
+
+
+def spaced_start(machine: Machine, style: Style, values: tuple[Value, ...]) -> int:
+    """The state before whitespace and then such a value: the same wherever the value stands."""
+    return machine.state((expand_spaced, style.gap, style, values))
+
+
+def expand_spaced(machine: Machine, gap: Rx, style: Style, values: tuple[Value, ...]) -> int:
+    """Before a value that whitespace may come before; as `expand_value`."""
+    each = tuple([value.alternatives() for value in values])
+    return machine.state((expand_spaced_alternatives, gap, style, each))
+
+
+def expand_spaced_alternatives(
+    machine: Machine, gap: Rx, style: Style, each: tuple[Alternatives, ...]
+) -> Transitions | int:
+    """Before the first byte of a value, or of whitespace before it."""
+    start = machine.state((expand_alternatives, style, each))
+    if gap is EPSILON:
+        return start
+    made = machine.transitions(start) if gap.nullable else Transitions()
+    add_gap(machine, made, gap, expand_spaced_alternatives, style, each)
+    return made
 
 
 def expand_alternatives(machine: Machine, style: Style, each: tuple[Alternatives, ...]) -> Transitions:
@@ -51,7 +74,7 @@ def expand_alternatives(machine: Machine, style: Style, each: tuple[Alternatives
             made.on(OPEN_BRACKET, OPEN_BRACKET, goto(start))
     object_entries = tuple((shape, owner) for owner, one in enumerate(each) for shape in one.objects)
     if object_entries:
-        start = objects.object_start(machine, style, object_entries, value_start)
+        start = objects.object_start(machine, style, object_entries, spaced_start)
         if start:
             made.on(OPEN_BRACE, OPEN_BRACE, goto(start))
     return made

@@ -235,7 +235,7 @@ class RowStore:
                 machine.memo_used += int(registers[w.W_MEMO]) - before
                 if status == t.OK:
                     number = int(registers[w.W_FOUND])
-                    tokens = self._open_locals.get(state, []) + self._taken_open()
+                    tokens = self._open_locals.get(int(machine.states[state, t.S_LOCAL]), []) + self._taken_open()
                     if tokens:
                         self._sort_open(number, tokens, cells, state, cell, top)
                     return number
@@ -314,7 +314,7 @@ class RowStore:
             if status == t.OK:
                 found = self._taken_open()
                 if found:
-                    self._open_locals[state] = found
+                    self._open_locals[int(machine.states[state, t.S_LOCAL])] = found
                 return
             self._supply(status)
             if machine.state_count - made > self.limits.step_states:
