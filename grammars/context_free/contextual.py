@@ -10,8 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
-from grammars.context_free.letters import ALL_LETTERS, Letters, letters, split
+from grammars.context_free.grammar import Indentation
+from grammars.context_free.layout import Columns, columns, may_end
+from grammars.context_free.letters import Letters, letters, split
 from grammars.context_free.lr import Mask, State
 from grammars.context_free.scans import Cut, Lexer, Scan, longer, none_begins
 from grammars.errors import LimitExceeded
@@ -19,6 +22,20 @@ from grammars.regular import ALL, NONE, Rx, complement, concat, difference, inte
 
 _MOST_LOOKED_AT = 5_000
 """Scans that are looked at to find one in which a terminal wins."""
+
+
+class Line(NamedTuple):
+    """What is known of the line that follows a line break.
+
+    Attributes:
+        column: how far it is indented so far; -1 before the first line feed.
+        columns: where it may begin; None where the parser has not read the break yet.
+        tab: columns of a tab.
+    """
+
+    column: int
+    columns: Columns | None
+    tab: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +50,7 @@ class Trial:
             condition that must not hold).
         keywords: terminals that are taken instead where the text is theirs: (what is left of it, number).
         viable: whether the parser can go on with it, and the keywords with which it can.
+        line: of a line break of the indenter that the parser reads: what follows it.
     """
 
     terminal: int
@@ -42,6 +60,7 @@ class Trial:
     keywords: tuple[tuple[Rx, int], ...]
     viable: bool
     viable_keywords: Mask
+    line: Line | None = None
 
     def language(self) -> Rx:
         """All texts that it may still read, but the empty one, each with any rest that lets it match."""
@@ -64,44 +83,86 @@ class Tried:
 class ContextualLexer(Lexer):
     """The scans of a grammar with contextual lexing."""
 
-    def __init__(self, tried: Sequence[Sequence[Tried]], states: Sequence[State], ignored: Mask, end: Mask) -> None:
+    def __init__(
+        self,
+        tried: Sequence[Sequence[Tried]],
+        states: Sequence[State],
+        ignored: Mask,
+        end: Mask,
+        indentation: Indentation | None = None,
+    ) -> None:
         """
         Args:
             tried: for each state of the parse table, what is tried, in Lark's order.
             states: the states of the parser's automaton; a list that grows with it.
             ignored: the terminals that are read and dropped.
             end: the bit of the end of the text.
+            indentation: the terminals of an indenter; its line breaks are dropped between parentheses.
         """
         super().__init__()
         self._tried = tried
         self._states = states
         self._ignored = ignored
         self._end = end
-        self._starts: dict[tuple[int, Mask], Scan] = {}
+        self._indentation = indentation
+        self._starts: dict[tuple[int, Mask, bool, bool], Scan] = {}
         self._wins: dict[Scan, bool] = {}
         self._stepped: dict[Scan, list[tuple[Letters, Scan]]] = {}
 
     def start(self, state: int) -> Scan:
         """Before the first character of a terminal."""
         here = self._states[state]
-        return self.start_of(here.table, here.viable)
+        if self._indentation is None:
+            return self._start(here.table, here.viable, bool(here.viable & self._end), False)
+        blocks = here.layout.blocks
+        ends = may_end(here.layout, len(blocks), here.viable, 1 << self._indentation.dedent, self._end)
+        return self._start(here.table, here.viable, ends, here.layout.depth > 0)
 
-    def start_of(self, table: int, viable: Mask) -> Scan:
+    def _start(self, table: int, viable: Mask, ends: bool, enclosed: bool) -> Scan:
         """Before the first character, where the parser's table is in a state and can go on with `viable`."""
-        found = self._starts.get((table, viable))
+        found = self._starts.get((table, viable, ends, enclosed))
         if found is None:
+            newline, tab = -1, 0
+            if self._indentation is not None:
+                newline, tab = self._indentation.newline, self._indentation.tab_len
             reads = viable | self._ignored
+            if enclosed:
+                reads |= 1 << newline
             trials = tuple([
                 Trial(
                     one.terminal, one.rx, one.conditional, ALL, one.keywords, bool(reads >> one.terminal & 1),
                     sum(1 << number for number in {number for _, number in one.keywords} if reads >> number & 1),
+                    Line(-1, None, tab) if one.terminal == newline and reads >> newline & 1 and not enclosed else None,
                 )
                 for one in self._tried[table]
             ])  # fmt: skip
             kept = _relevant(trials)
-            found = self.scan((kept,) if kept else (), may_end=bool(viable & self._end), start=True)
-            self._starts[table, viable] = found
+            found = self.scan((kept,) if kept else (), may_end=ends, start=True)
+            self._starts[table, viable, ends, enclosed] = found
         return found
+
+    def other_than_line(self, scan: Scan) -> Scan | None:
+        """A scan that begins a line break, if it is none."""
+        trials: tuple[Trial, ...] = scan.key[0]  # type: ignore[assignment]
+        return self._live([replace(one, viable=False, line=None) if one.line is not None else one for one in trials])
+
+    def line(self, scan: Scan, state: int) -> Scan | None:
+        """A scan that begins a line break, once the parser has read it."""
+        assert self._indentation is not None
+        here = self._states[state]
+        next_columns = columns(here.layout, here.viable, self._indentation, self._end)
+        trials: tuple[Trial, ...] = scan.key[0]  # type: ignore[assignment]
+        return self._live([
+            replace(one, viable=False, viable_keywords=0) if one.line is None
+            else replace(one, line=one.line._replace(columns=next_columns))
+            for one in trials
+        ])  # fmt: skip
+
+    def _live(self, trials: Sequence[Trial]) -> Scan | None:
+        scan = self._after(trials)
+        if self._can_win(scan):
+            return scan
+        return self.scan((), scan.cuts) if scan.cuts else None
 
     def joined(self, scans: list[Scan]) -> Scan | None:
         """Scans stay apart: what wins in one does not in the other."""
@@ -110,7 +171,7 @@ class ContextualLexer(Lexer):
     def _moves(self, scan: Scan) -> list[tuple[Letters, Scan]]:
         found = []
         for characters, after in self._steps(scan):
-            if self._can_win(after):
+            if after.begins_line or self._can_win(after):
                 found.append((characters, after))
             elif after.cuts:
                 found.append((characters, self.scan((), after.cuts)))
@@ -122,11 +183,17 @@ class ContextualLexer(Lexer):
         if found is None:
             trials: tuple[Trial, ...] = scan.key[0] if scan.key else ()  # type: ignore[assignment]
             items = [(characters, to) for one in trials for characters, to in _steps(one)]
-            found = self._stepped[scan] = [(characters, self._after(steps)) for characters, steps in split(items)]
+            found = self._stepped[scan] = [(characters, self._begun(steps)) for characters, steps in split(items)]
         return found
 
+    def _begun(self, trials: Sequence[Trial]) -> Scan:
+        """The scan after a character that leads to these; where they may begin a line break, that comes first."""
+        if any(one.line is not None and one.line.columns is None for one in trials):
+            return self.scan((tuple(trials),), begins_line=True)
+        return self._after(trials)
+
     def _after(self, trials: Sequence[Trial]) -> Scan:
-        """The scan after a character that leads to these."""
+        """The scan of these trials: what matches by now, and what may still match."""
         going: list[Trial] = []
         cuts: list[Cut] = []
         need = ALL
@@ -143,8 +210,13 @@ class ContextualLexer(Lexer):
             rest = intersect(rests, one.need, blocked)
             terminal = _named(one)
             reads = one.viable if terminal == one.terminal else bool(one.viable_keywords >> terminal & 1)
+            column = -1
+            if one.line is not None:
+                assert one.line.columns is not None
+                column = one.line.column
+                reads = reads and column >= 0 and one.line.columns.admits(column)
             if reads and rest is not NONE and not is_empty(rest):
-                cuts.append(Cut(terminal, rest))
+                cuts.append(Cut(terminal, rest, column))
             need = intersect(need, complement(rests))
             if need is NONE:
                 break
@@ -172,7 +244,12 @@ class ContextualLexer(Lexer):
         found = False
         while queue and not found:
             for _, after in self._steps(queue.pop()):
-                if after.cuts or self._wins.get(after) or (after.key and _plainly_wins(after.key[0])):  # type: ignore[arg-type]
+                if (
+                    after.cuts
+                    or after.begins_line
+                    or self._wins.get(after)
+                    or (after.key and _plainly_wins(after.key[0]))
+                ):  # type: ignore[arg-type]
                     found = True
                     break
                 if after.key and after not in seen:
@@ -188,14 +265,13 @@ class ContextualLexer(Lexer):
 
 def _steps(one: Trial) -> list[tuple[Letters, Trial]]:
     """What a character does to a trial."""
-    if not one.conditional and not one.keywords and one.need is ALL:
+    if not one.conditional and not one.keywords and one.need is ALL and one.line is None:
         return [(letters(characters), replace(one, rx=to)) for characters, to in moves(one.rx)]
     parts: list[tuple[Letters, tuple[str, int, Rx]]] = [
         (letters(characters), ("rx", 0, to)) for characters, to in moves(one.rx)
     ]
-    for number, (rx, rests) in enumerate(one.conditional):
+    for number, (rx, _) in enumerate(one.conditional):
         parts += [(letters(characters), ("conditional", number, to)) for characters, to in moves(rx)]
-        del rests
     for number, (rx, _) in enumerate(one.keywords):
         parts += [(letters(characters), ("keyword", number, to)) for characters, to in moves(rx)]
     if one.need is not ALL:
@@ -203,8 +279,30 @@ def _steps(one: Trial) -> list[tuple[Letters, Trial]]:
     found = []
     for characters, values in split(parts):
         after = _stepped(one, values)
-        if after is not None:
+        if after is None:
+            continue
+        if after.line is None:
             found.append((characters, after))
+        else:
+            found += _lines(characters, after, after.line)
+    return found
+
+
+def _lines(characters: Letters, one: Trial, line: Line) -> list[tuple[Letters, Trial]]:
+    """The characters by what they do to the column of the line, as `Indenter.handle_NL` counts it."""
+    bits, others = characters
+    found: list[tuple[Letters, Trial]] = []
+    feed, space, tab = 1 << 0x0A, 1 << 0x20, 1 << 0x09
+    for bit, column in ((feed, 0), (space, line.column + 1), (tab, line.column + line.tab)):
+        if bits & bit:
+            bits &= ~bit
+            if line.column < 0 and bit != feed:
+                column = -1
+            elif line.columns is not None:
+                column = line.columns.counted(column)
+            found.append(((bit, NONE), replace(one, line=line._replace(column=column))))
+    if bits or others is not NONE:
+        found.append(((bits, others), one))
     return found
 
 
@@ -247,7 +345,7 @@ def _relevant(trials: Sequence[Trial]) -> tuple[Trial, ...]:
 def _plainly_wins(trials: tuple[Trial, ...]) -> bool:
     """Whether the first of the trials has a text with which it wins, which is seen at once."""
     first = trials[0]
-    if first.need is not ALL or first.rx is NONE or first.rx.high == 0:
+    if first.need is not ALL or first.rx is NONE or first.rx.high == 0 or first.line is not None:
         return False
     if not first.keywords:
         return first.viable
@@ -255,6 +353,3 @@ def _plainly_wins(trials: tuple[Trial, ...]) -> bool:
         blocked = [rx for rx, number in first.keywords if not first.viable_keywords >> number & 1]
         return not blocked or not is_empty(difference(longer(first.rx), union(*blocked)))
     return False
-
-
-__all__ = ["ALL_LETTERS", "ContextualLexer", "Trial", "Tried"]

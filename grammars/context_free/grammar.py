@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from grammars.regular import Rx
-from grammars.values.combined import SpecialToken
+from grammars.values.combined import SpecialToken as SpecialToken
 
 Lexing = Literal["none", "every", "contextual"]
 

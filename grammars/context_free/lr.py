@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from grammars.context_free.grammar import LalrTable, Rule
+from grammars.context_free.grammar import Indentation, LalrTable, Rule
+from grammars.context_free.layout import Block, Layout
 from grammars.errors import LimitExceeded
 
 Mask = int
@@ -22,7 +23,7 @@ Kernel = tuple[tuple[int, Mask], ...]
 STATE_LIMIT = 200_000
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class State:
     """A state of the automaton.
 
@@ -30,19 +31,21 @@ class State:
         number: its number.
         kernel: its items.
         table: the state of the given table that it refines; -1 without one.
+        layout: with an indenter: the blocks and parentheses that are open.
         viable: the terminals that may come next, the end included.
         shifts: terminals that it reads itself.
         reductions: (rule, length, origin, lookaheads).
-        targets: numbers of the states after each symbol, as far as made.
+        targets: numbers of the states after each symbol (and column, of a block that is opened), as far as made.
     """
 
     number: int
     kernel: Kernel
     table: int
+    layout: Layout
     viable: Mask = 0
     shifts: Mask = 0
     reductions: tuple[tuple[int, int, int, Mask], ...] = ()
-    targets: dict[int, int] = field(default_factory=dict)
+    targets: dict[tuple[int, int], int] = field(default_factory=dict)
     _after: dict[int, Kernel] = field(default_factory=dict)
 
 
@@ -61,6 +64,7 @@ class Automaton:
         start: int,
         terminals: int,
         table: LalrTable | None = None,
+        indentation: Indentation | None = None,
         *,
         empty: bool = False,
     ) -> None:
@@ -70,12 +74,14 @@ class Automaton:
             start: the start symbol.
             terminals: how many there are.
             table: actions to follow where rules leave a choice.
+            indentation: terminals that open and close blocks and parentheses.
             empty: whether the empty text is a sentence although no rule says so.
         """
         self.end: Mask = 1 << terminals
         self.goal = -1
         self._end_number = terminals
         self._table = table
+        self._indentation = indentation
         self._empty = empty
         self._items: list[tuple[int, int, int, Rule]] = []
         self._starts: dict[int, list[int]] = {}
@@ -88,30 +94,53 @@ class Automaton:
         self._analyse([rule for _, rule in rules])
         self._tails = [self._first_of(rule.symbols[dot + 1 :]) for _, dot, _, rule in self._items]
         self.states: list[State] = []
-        self._numbers: dict[tuple[int, Kernel], int] = {}
+        self._numbers: dict[tuple[int, Kernel, Layout], int] = {}
         first = self._starts[self.goal][0]
-        self._state(((first, self.end),), -1 if table is None else table.start)
+        self._state(((first, self.end),), -1 if table is None else table.start, Layout())
 
-    def target(self, state: int, symbol: int) -> int:
-        """The state after `symbol`, which `state` must be able to go on with; -1 if the table never does."""
+    def target(self, state: int, symbol: int, column: int = 0) -> int:
+        """The state after `symbol`; -1 if `state` does not go on with it.
+
+        Args:
+            column: of a symbol that opens a block: where its lines begin.
+        """
         here = self.states[state]
-        found = here.targets.get(symbol)
+        found = here.targets.get((symbol, column))
         if found is None:
             kernel = here._after.get(symbol)
             found = -1
             if kernel is not None:
-                found = self._state(kernel, self._table_target(here.table, symbol))
-            here.targets[symbol] = found
+                layout = here.layout
+                if self._indentation is not None and symbol < 0:
+                    block = Block(column, self._after_block(kernel, self._indentation))
+                    layout = layout.after(~symbol, self._indentation, block)
+                found = self._state(kernel, self._table_target(here.table, symbol), layout)
+            here.targets[symbol, column] = found
         return found
 
-    def _state(self, kernel: Kernel, table: int) -> int:
-        number = self._numbers.get((table, kernel))
+    def _after_block(self, kernel: Kernel, indentation: Indentation) -> Mask:
+        """What may come after the block that is open where the items of the kernel stand."""
+        mask = 0
+        for item, ahead in kernel:
+            _, dot, _, rule = self._items[item]
+            open_ = 1
+            for place in range(dot, len(rule.symbols)):
+                open_ += rule.symbols[place] == ~indentation.indent
+                open_ -= rule.symbols[place] == ~indentation.dedent
+                if not open_:
+                    first, empty = self._first_of(rule.symbols[place + 1 :])
+                    mask |= first | ahead if empty else first
+                    break
+        return mask
+
+    def _state(self, kernel: Kernel, table: int, layout: Layout) -> int:
+        number = self._numbers.get((table, kernel, layout))
         if number is None:
             number = len(self.states)
             if number >= STATE_LIMIT:
                 raise LimitExceeded(f"the grammar needs more than {STATE_LIMIT} states of its LR(1) automaton")
-            self._numbers[table, kernel] = number
-            made = State(number, kernel, table)
+            self._numbers[table, kernel, layout] = number
+            made = State(number, kernel, table, layout)
             self.states.append(made)
             self._close(made)
         return number

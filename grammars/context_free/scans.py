@@ -41,6 +41,7 @@ class Scan:
         cuts: the terminals that end here.
         may_end: nothing has been read, and the text may end.
         start: whether nothing has been read since the last terminal.
+        begins_line: a line break may have begun: the parser reads it before it is known where the next line begins.
         moves: disjoint sets of characters and what they lead to, once asked for.
     """
 
@@ -49,6 +50,7 @@ class Scan:
     cuts: tuple[Cut, ...]
     may_end: bool
     start: bool
+    begins_line: bool
     moves: tuple[tuple[Letters, Scan], ...] | None = field(default=None, repr=False)
 
 
@@ -68,13 +70,19 @@ class Lexer(ABC):
         """What the characters lead to."""
 
     def scan(
-        self, key: tuple[object, ...], cuts: tuple[Cut, ...] = (), *, may_end: bool = False, start: bool = False
+        self,
+        key: tuple[object, ...],
+        cuts: tuple[Cut, ...] = (),
+        *,
+        may_end: bool = False,
+        start: bool = False,
+        begins_line: bool = False,
     ) -> Scan:
         """The scan of these, made at the first call."""
-        name = (key, cuts, may_end, start)
+        name = (key, cuts, may_end, start, begins_line)
         found = self._known.get(name)
         if found is None:
-            found = self._known[name] = Scan(len(self.scans), key, cuts, may_end, start)
+            found = self._known[name] = Scan(len(self.scans), key, cuts, may_end, start, begins_line)
             self.scans.append(found)
         return found
 
@@ -89,6 +97,14 @@ class Lexer(ABC):
         if not scan.key:
             return None
         return self.scan(scan.key, (), may_end=scan.may_end, start=scan.start) if scan.cuts else scan
+
+    def other_than_line(self, scan: Scan) -> Scan | None:
+        """A scan that begins a line break, if it is none; None where it can be nothing else."""
+        raise NotImplementedError(f"{type(self).__name__} knows no lines")
+
+    def line(self, scan: Scan, state: int) -> Scan | None:
+        """A scan that begins a line break, once the parser has read the break and is in `state`; None if no line can follow."""
+        raise NotImplementedError(f"{type(self).__name__} knows no lines")
 
     @abstractmethod
     def joined(self, scans: list[Scan]) -> Scan | None:

@@ -126,12 +126,15 @@ class Stacks:
             found = self._pops[node, count] = (frozenset(nodes), frozenset(rest))
         return found
 
-    def advance(self, terminal: int, nodes: Iterable[int], reduced: Iterable[tuple[int, int]] = ()) -> Advanced:
+    def advance(
+        self, terminal: int, nodes: Iterable[int], reduced: Iterable[tuple[int, int]] = (), column: int = 0
+    ) -> Advanced:
         """Read a terminal (or the end, the number after the last): all reductions that it asks for, then the shift.
 
         Args:
             nodes: the tops of the stacks.
             reduced: nonterminals that have been completed on top of further nodes: (nonterminal, node).
+            column: of a terminal that opens a block: where its lines begin.
         """
         automaton = self.automaton
         bit = 1 << terminal
@@ -190,11 +193,11 @@ class Stacks:
         made: dict[int, list[int]] = {}
         for state, unders in level.items():
             if automaton.states[state].shifts & bit:
-                made.setdefault(automaton.target(state, ~terminal), []).append(self.node(state, unders))
+                made.setdefault(automaton.target(state, ~terminal, column), []).append(self.node(state, unders))
         for node in bottoms:
             state = self.state[node]
             if automaton.states[state].shifts & bit:
-                made.setdefault(automaton.target(state, ~terminal), []).append(node)
+                made.setdefault(automaton.target(state, ~terminal, column), []).append(node)
         tops = [self.node(state, unders) for state, unders in made.items()]
         return Advanced(tops, frozenset(pending), accepted, accepted_below)
 

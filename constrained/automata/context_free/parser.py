@@ -13,14 +13,15 @@ from typing import NamedTuple
 from grammars.context_free.contextual import ContextualLexer
 from grammars.context_free.grammar import ContextFree
 from grammars.context_free.keywords import tried_terminals
+from grammars.context_free.layout import check_pairs
 from grammars.context_free.letters import letters, split
 from grammars.context_free.lr import Automaton
 from grammars.context_free.nullable import nullable_symbols, without_empty_rules
 from grammars.context_free.scans import Cut, EveryLexer, Lexer, Scan
-from grammars.context_free.stacks import BASE, Pending, Stacks
+from grammars.context_free.stacks import Pending, Stacks
 from grammars.context_free.trim import useful_rules
 from grammars.errors import GrammarError
-from grammars.regular import ALL, NONE, Rx, intersect, is_empty, moves
+from grammars.regular import ALL, NONE, Rx, intersect, moves
 
 
 class Hypothesis(NamedTuple):
@@ -31,11 +32,26 @@ class Hypothesis(NamedTuple):
     rest: Rx
 
 
-class Ended(NamedTuple):
-    """A terminal that has ended (`terminal` may be the end of the text) and asks for a reduction further below."""
+class Terminated(NamedTuple):
+    """A terminal that has ended.
+
+    Attributes:
+        terminal: its number; the number after the last is the end of the text.
+        rest: what the text after it must be in.
+        column: of a line break, and of what an indenter puts in behind it: the column of the next line; else -1.
+        line: of a line break that has only begun: the scan that goes on.
+    """
 
     terminal: int
-    rest: Rx
+    rest: Rx = ALL
+    column: int = -1
+    line: Scan | None = None
+
+
+class Ended(NamedTuple):
+    """A terminal that has ended and asks for a reduction further below."""
+
+    last: Terminated
     reduction: Pending
 
 
@@ -44,24 +60,43 @@ class Outcome:
     """What a frame is left with.
 
     Attributes:
-        going_on: of a frame that is a scan: what it goes on to read, if it may.
-        cuts: and the terminals that have ended.
+        scan: of a frame that is a scan: what it is, if it may go on; all terminals that end with it are to be taken.
+        cuts: of a frame that is a scan and does not go on: the terminals that have ended.
         hypotheses: of a frame of several hypotheses: those that stand on the node below.
         ended: terminals whose reductions go on below.
-        accepts: the text may end as far as the frame can tell.
+        ends: whether the text ends; then `accepts` says whether it is a sentence if the node below is the start.
     """
 
-    going_on: Scan | None = None
+    scan: Scan | None = None
     cuts: tuple[Cut, ...] = ()
     hypotheses: frozenset[Hypothesis] = frozenset()
     ended: frozenset[Ended] = frozenset()
+    ends: bool = False
     accepts: bool = False
 
 
-AT_END = Outcome()
+@dataclass(slots=True)
+class Finish:
+    """What the end of the text comes to.
+
+    Attributes:
+        accepted: the text is a sentence; `below`: it is one if the node below the graph is the start.
+        ended: reductions that go on below.
+    """
+
+    accepted: bool = False
+    below: bool = False
+    ended: frozenset[Ended] = frozenset()
+
+
+AT_END = Outcome(ends=True)
 """The text ends, and nothing has been read since the last terminal."""
 _FIRST_OUTCOME = 2
 """Outcomes are numbered from here; below it are those of frames of other kinds."""
+
+
+Waiting = dict[Terminated, tuple[set[int], set[tuple[int, int]]]]
+"""Terminals to be read: the nodes that read them, and nonterminals that have been completed before on other nodes."""
 
 
 class Parser:
@@ -82,15 +117,20 @@ class Parser:
             plain = [rule for _, rule in rules]
             empty = grammar.start in nullable_symbols(plain)
             rules = list(enumerate(without_empty_rules(plain, len(grammar.nonterminals))[0]))
-        self.automaton = Automaton(rules, grammar.start, self.end, grammar.lalr, empty=empty)
+        if grammar.indentation is not None:
+            check_pairs(grammar)
+        self.automaton = Automaton(rules, grammar.start, self.end, grammar.lalr, grammar.indentation, empty=empty)
         self.stacks = Stacks(self.automaton)
         self.ignored = grammar.ignored
+        self._newline = self._indent_terminal = self._dedent = -1
+        if grammar.indentation is not None:
+            self._newline = grammar.indentation.newline
+            self._indent_terminal, self._dedent = grammar.indentation.indent, grammar.indentation.dedent
         self.lexer = self._lexer()
         self.outcomes: list[Outcome] = []
         self._numbers: dict[Hashable, int] = {}
         self._fits: dict[tuple[Scan, Rx], Rx] = {}
         self.at_end = self.outcome(AT_END)
-        self.accepts = self.outcome(Outcome(accepts=True))
 
     def _lexer(self) -> Lexer:
         grammar, automaton = self.grammar, self.automaton
@@ -98,7 +138,9 @@ class Parser:
             if grammar.lalr is None:
                 raise GrammarError("contextual lexing needs the parse table of the grammar")
             ignored = sum(1 << number for number in grammar.ignored)
-            return ContextualLexer(tried_terminals(grammar), automaton.states, ignored, automaton.end)
+            return ContextualLexer(
+                tried_terminals(grammar), automaton.states, ignored, automaton.end, grammar.indentation
+            )
         entries = []
         for number, one in enumerate(grammar.terminals):
             assert isinstance(one.language, Rx)
@@ -131,35 +173,102 @@ class Parser:
         Args:
             ended: terminals that have ended, with the node that they stand on.
         """
-        stacks, lexer = self.stacks, self.lexer
         found: set[Hypothesis] = set()
+        waiting: Waiting = {}
         below: set[Ended] = set()
-        tops: dict[tuple[int, Rx], set[int]] = {}
-        reduced: dict[tuple[int, Rx], set[tuple[int, int]]] = {}
-        for one in hypotheses:
-            if not one.scan.cuts:
-                found.add(one)
-                continue
-            going_on = lexer.going_on(one.scan)
-            if going_on is not None:
-                found.add(Hypothesis(one.node, going_on, one.rest))
-            for cut in one.scan.cuts:
-                rest = intersect(one.rest, cut.rest)
-                if cut.terminal in self.ignored:
-                    self._add(found, one.node, rest)
-                else:
-                    tops.setdefault((cut.terminal, rest), set()).add(one.node)
-        for last, node in ended:
-            origin, more = last.reduction
-            nodes, left = stacks.popped(node, more)
-            reduced.setdefault((last.terminal, last.rest), set()).update((origin, base) for base in nodes)
-            below.update(Ended(last.terminal, last.rest, (origin, count)) for count in left)
-        for terminal, rest in {**tops, **reduced}:
-            made = stacks.advance(terminal, tops.get((terminal, rest), ()), reduced.get((terminal, rest), ()))
-            below.update(Ended(terminal, rest, one) for one in made.pending)
+        for hypothesis in hypotheses:
+            self._take(hypothesis, found, waiting)
+        for one, node in ended:
+            self._reduce(one, node, waiting, below)
+        while waiting:
+            last, (nodes, reduced) = waiting.popitem()
+            made = self.stacks.advance(last.terminal, nodes, reduced, max(last.column, 0))
+            below.update(Ended(last, pending) for pending in made.pending)
             for top in made.tops:
-                self._add(found, top, rest)
+                self._go_on(last, top, found, waiting)
         return self._joined(found), frozenset(below)
+
+    def _take(self, one: Hypothesis, found: set[Hypothesis], waiting: Waiting) -> None:
+        """Add what a hypothesis comes to: what it goes on to read, and the terminals that end."""
+        lexer = self.lexer
+        node, scan, rest = one
+        if scan.begins_line:
+            other = lexer.other_than_line(scan)
+            if other is not None:
+                self._take(Hypothesis(node, other, rest), found, waiting)
+            self._waiting(waiting, Terminated(self._newline, rest, line=scan))[0].add(node)
+            return
+        going_on = lexer.going_on(scan)
+        if going_on is not None:
+            found.add(Hypothesis(node, going_on, rest))
+        for cut in scan.cuts:
+            left = intersect(rest, cut.rest)
+            if cut.column >= 0:
+                self._indent(node, left, cut.column, found, waiting)
+            elif cut.terminal in self.ignored or self._is_dropped(cut.terminal, node):
+                self._add(found, node, left)
+            else:
+                self._waiting(waiting, Terminated(cut.terminal, left))[0].add(node)
+
+    def _is_dropped(self, terminal: int, node: int) -> bool:
+        """Whether the terminal is a line break between parentheses."""
+        return terminal == self._newline and self.automaton.states[self.stacks.state[node]].layout.depth > 0
+
+    @staticmethod
+    def _waiting(waiting: Waiting, last: Terminated) -> tuple[set[int], set[tuple[int, int]]]:
+        return waiting.setdefault(last, (set(), set()))
+
+    def _reduce(self, last: Ended, node: int, waiting: Waiting, below: set[Ended]) -> None:
+        """Go on with a reduction that looks at `node`."""
+        origin, more = last.reduction
+        nodes, left = self.stacks.popped(node, more)
+        if nodes:
+            self._waiting(waiting, last.last)[1].update((origin, base) for base in nodes)
+        below.update(Ended(last.last, (origin, count)) for count in left)
+
+    def _go_on(self, last: Terminated, top: int, found: set[Hypothesis], waiting: Waiting) -> None:
+        """What follows a terminal that has been read."""
+        if last.line is not None:
+            scan = self.lexer.line(last.line, self.stacks.state[top])
+            if scan is not None:
+                self._take(Hypothesis(top, scan, last.rest), found, waiting)
+        elif last.column >= 0 and last.terminal == self._dedent:
+            self._indent(top, last.rest, last.column, found, waiting)
+        else:
+            self._add(found, top, last.rest)
+
+    def _indent(self, node: int, rest: Rx, column: int, found: set[Hypothesis], waiting: Waiting) -> None:
+        """What the indenter puts in before a line that begins at `column`."""
+        layout = self.automaton.states[self.stacks.state[node]].layout
+        if column == layout.column:
+            self._add(found, node, rest)
+        else:
+            inserted = self._indent_terminal if column > layout.column else self._dedent
+            self._waiting(waiting, Terminated(inserted, rest, column))[0].add(node)
+
+    def finished(self, nodes: Iterable[int], ended: Iterable[tuple[Ended, int]] = ()) -> Finish:
+        """What the end of the text comes to: open blocks are closed, and then the parser has to accept."""
+        waiting: Waiting = {}
+        below: set[Ended] = set()
+        result = Finish()
+        for node in nodes:
+            self._waiting(waiting, self._at_end_of(node))[0].add(node)
+        for one, node in ended:
+            self._reduce(one, node, waiting, below)
+        while waiting:
+            last, (tops, reduced) = waiting.popitem()
+            made = self.stacks.advance(last.terminal, tops, reduced)
+            below.update(Ended(last, pending) for pending in made.pending)
+            result.accepted |= made.accepted
+            result.below |= made.below
+            for top in made.tops:
+                self._waiting(waiting, self._at_end_of(top))[0].add(top)
+        result.ended = frozenset(below)
+        return result
+
+    def _at_end_of(self, node: int) -> Terminated:
+        open_blocks = self.automaton.states[self.stacks.state[node]].layout.blocks
+        return Terminated(self._dedent if open_blocks else self.end)
 
     def _add(self, found: set[Hypothesis], node: int, rest: Rx) -> None:
         """Add the hypothesis that the next terminal comes now, if what the rest has to be in lets any."""
@@ -203,6 +312,3 @@ class Parser:
             for (_, scan, rest), nodes in by_scan.items()
             for node in self.stacks.union(nodes)
         )
-
-
-__all__ = ["BASE", "Ended", "Hypothesis", "Outcome", "Parser", "is_empty"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from constrained.automata.code_points import add_characters, spelling
-from constrained.automata.context_free.parser import Ended, Hypothesis, Outcome, Parser
+from constrained.automata.context_free.parser import AT_END, Ended, Finish, Hypothesis, Outcome, Parser
 from constrained.automata.machine import Machine
 from constrained.automata.text import SOLE
 from constrained.automata.transitions import Transitions
@@ -53,7 +53,7 @@ def _settled(
     found = list(hypotheses)
     left: frozenset[Ended] = frozenset()
     ended = tuple(ended)
-    if len(found) != 1 or found[0].rest is not ALL or ended or take_cuts:
+    if len(found) != 1 or found[0].rest is not ALL or ended or take_cuts or found[0].scan.begins_line:
         closed, left = parser.closed(found, ended)
         found = list(closed)
         if left:
@@ -118,16 +118,10 @@ def expand_scan(machine: Machine, parser: Parser, scan: Scan) -> Transitions:
         return made
     wide: list[tuple[Rx, int]] = []
     for (bits, others), to in parser.lexer.moves(scan):
-        if to.key:
-            state = machine.state((expand_scan, parser, to))
-            action = goto(state)
-        else:
-            outcome = parser.outcome(Outcome(cuts=to.cuts))
-            action = pop_after(outcome)
-            state = machine.state((expand_leave, outcome)) if others is not NONE else 0
-        _on(made, bits, action)
+        step = _moved(machine, parser, to)
+        _on(made, bits, _after(machine, parser, step))
         if others is not NONE:
-            wide.append((others, state))
+            wide.append((others, _state(machine, parser, step)))
     add_characters(machine, made, wide)
     if scan.may_end:
         made.at_end(pop_before(parser.at_end))
@@ -167,7 +161,7 @@ def _decide_cuts(machine: Machine, made: Transitions, parser: Parser, scan: Scan
         if going is None and free:
             outcome = parser.outcome(Outcome(cuts=cuts))
         else:
-            outcome = parser.outcome(Outcome(parser.lexer.going_on(scan), scan.cuts))
+            outcome = parser.outcome(Outcome(scan))
         _on(made, bits, pop_before(outcome))
         if others is not NONE:
             leaving.append((others, outcome))
@@ -179,6 +173,9 @@ def _decide_cuts(machine: Machine, made: Transitions, parser: Parser, scan: Scan
 
 
 def _moved(machine: Machine, parser: Parser, to: Scan) -> Step:
+    """Where a character leads that a scan alone reads."""
+    if to.begins_line:
+        return Step((), 0, parser.outcome(Outcome(to)))
     if to.key:
         return Step((), machine.state((expand_scan, parser, to)))
     return Step((), 0, parser.outcome(Outcome(cuts=to.cuts)))
@@ -196,7 +193,7 @@ def _leave_before(
     for characters, outcome in leaving:
         for byte in _first_bytes(characters):
             outcomes.setdefault(byte, set()).add(outcome)
-    undecided = parser.outcome(Outcome(parser.lexer.going_on(scan), scan.cuts))
+    undecided = parser.outcome(Outcome(scan))
     for byte, found in outcomes.items():
         outcome = undecided if byte in shared or len(found) > 1 else next(iter(found))
         made.on(byte, byte, pop_before(outcome))
@@ -233,31 +230,19 @@ def expand_hypotheses(machine: Machine, parser: Parser, hypotheses: frozenset[Hy
     add_characters(machine, made, wide)
     ending = [one.node for one in ordered if one.scan.may_end and one.rest.nullable]
     if ending:
-        state = _ended(machine, parser, ending)
+        state = _finished(machine, parser, parser.finished(ending))
         if state:
-            made.at_end(_leaving(machine, state))
+            made.at_end(pop_before(machine.key(state)[1]))
     return made
 
 
-def _leaving(machine: Machine, state: int) -> int:
-    """The action of a state that does nothing but leave."""
-    return pop_before(machine.key(state)[1])
-
-
-def _ended(machine: Machine, parser: Parser, nodes: Iterable[int], reduced: Iterable[tuple[int, int]] = ()) -> int:
-    """The state in which the frame is left where the text ends; 0 if it may not."""
-    return _end_of(machine, parser, parser.stacks.advance(parser.end, nodes, reduced), frozenset())
-
-
-def _end_of(machine: Machine, parser: Parser, made: object, left: frozenset[Ended]) -> int:
-    from grammars.context_free.stacks import Advanced
-
-    assert isinstance(made, Advanced)
-    if made.accepted:
+def _finished(machine: Machine, parser: Parser, finish: Finish) -> int:
+    """The state in which a frame is left where the text ends; 0 if it may not end."""
+    if finish.accepted:
         return machine.state((expand_leave, SOLE))
-    pending = left | {Ended(parser.end, ALL, one) for one in made.pending}
-    if pending or made.below:
-        return machine.state((expand_leave, parser.outcome(Outcome(ended=pending, accepts=made.below))))
+    if finish.ended or finish.below:
+        outcome = Outcome(ended=finish.ended, ends=True, accepts=finish.below)
+        return machine.state((expand_leave, parser.outcome(outcome)))
     return 0
 
 
@@ -265,22 +250,14 @@ def resolve_node(machine: Machine, outcome: int, parser: Parser, node: int) -> i
     """The frames above a piece of the stacks have been left."""
     value = parser.value(outcome)
     stacks = parser.stacks
-    if outcome == parser.at_end:
-        return _ended(machine, parser, [node])
-    if value.accepts or any(one.terminal == parser.end for one in value.ended):
+    ended = [(one, node) for one in value.ended]
+    if value.ends:
         if value.accepts and not stacks.below[node]:
             return machine.state((expand_leave, SOLE))
-        reduced = []
-        left = set()
-        for one in value.ended:
-            bases, more = stacks.popped(node, one.reduction[1])
-            reduced += [(one.reduction[0], base) for base in bases]
-            left |= {Ended(parser.end, ALL, (one.reduction[0], count)) for count in more}
-        return _end_of(machine, parser, stacks.advance(parser.end, (), reduced), frozenset(left))
-    if value.going_on is not None or value.cuts:
-        key = value.going_on.key if value.going_on is not None else ()
-        scan = parser.lexer.scan(key, value.cuts)
-        return _state(machine, parser, _settled(machine, parser, [Hypothesis(node, scan, ALL)], take_cuts=True))
-    attached = [one._replace(node=stacks.attached(one.node, node)) for one in value.hypotheses]
-    step = _settled(machine, parser, attached, [(one, node) for one in value.ended], take_cuts=True)
-    return _state(machine, parser, step)
+        return _finished(machine, parser, parser.finished([node] if value is AT_END else [], ended))
+    if value.scan is not None or value.cuts:
+        scan = value.scan if value.scan is not None else parser.lexer.scan((), value.cuts)
+        hypotheses = [Hypothesis(node, scan, ALL)]
+    else:
+        hypotheses = [one._replace(node=stacks.attached(one.node, node)) for one in value.hypotheses]
+    return _state(machine, parser, _settled(machine, parser, hypotheses, ended, take_cuts=True))
