@@ -179,13 +179,36 @@ def _look_within(tree: Tree, before: int, pattern: str) -> int:
         after = _look_within(tree.body, before, pattern)
         return before + tree.least * (after - before)
     if tree.ahead:
-        if syntax.holds_behind(tree.body):
-            raise UnsupportedFeature(
-                f"a lookbehind or a word boundary inside a lookahead in {pattern!r}", position=tree.position
-            )
+        # The body is read on its own, so its lookbehinds must not reach out of it.
+        _look_behind(tree.body, 0, pattern)
     elif (width(tree.body)[1] or 0) > before:
-        raise UnsupportedFeature(
-            f"{pattern!r} looks at the text before the terminal (lookbehind, word boundary or anchor at its start)",
-            position=tree.position,
-        )
+        raise _refusal(tree, pattern)
     return before
+
+
+def _look_behind(node: Node, before: int, pattern: str) -> int:
+    """The same for what stands in a lookahead."""
+    if isinstance(node, Rx):
+        return before + node.low
+    if isinstance(node, syntax.Sequence):
+        for item in node.items:
+            before = _look_behind(item, before, pattern)
+        return before
+    if isinstance(node, syntax.Choice):
+        return min(_look_behind(option, before, pattern) for option in node.options)
+    if isinstance(node, syntax.Repeat):
+        after = _look_behind(node.body, before, pattern)
+        return before + node.least * (after - before)
+    if node.ahead:
+        _look_behind(node.body, before, pattern)
+    elif (width(node.body)[1] or 0) > before:
+        raise _refusal(node, pattern)
+    return before
+
+
+def _refusal(look: Look, pattern: str) -> UnsupportedFeature:
+    return UnsupportedFeature(
+        f"{pattern!r} looks at the text before the terminal, or out of a lookahead to its left (lookbehind, word "
+        "boundary or anchor)",
+        position=look.position,
+    )

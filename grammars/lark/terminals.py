@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from grammars.errors import LimitExceeded, UnsupportedFeature
-from grammars.lark.endings import ending_in, ends_later
+from grammars.errors import LimitExceeded
+from grammars.lark.endings import ending_in, ends_after, ends_later
 from grammars.lark.preferred_match import Program, Threads, follows_the_text, program, start
 from grammars.regex import parse
-from grammars.regular import ALL, NONE, Rx, intersect, is_empty, is_equal
+from grammars.regular import ALL, NONE, Rx, difference, is_equal, union
 from grammars.regular.unfold import unfold
 
 STATE_LIMIT = 5_000
@@ -17,6 +17,10 @@ STATE_LIMIT = 5_000
 
 CONDITION_LIMIT = 64
 """Different conditions on the rest of the text that one terminal makes."""
+
+
+FEW_CONDITIONS = 8
+"""Up to here conditions stay as the expression has them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,9 @@ def taken(pattern: str) -> Taken:
         by_rest: dict[Rx, list[Threads]] = {}
         for state in _states(made):
             by_rest.setdefault(state.accept, []).append(state)
+        if len(by_rest) > FEW_CONDITIONS:
+            # Said of the one text that is taken, the conditions are often the same for all.
+            by_rest = _exactly(by_rest)
         if by_rest.keys() - {NONE, ALL}:
             return _by_rest(made, by_rest)
     return Taken(_plain(pattern, unfold(start(made))))
@@ -63,15 +70,14 @@ def ends_anywhere(pattern: str) -> Taken:
     That lexer takes what `re` takes, and then what `re` takes of every shorter text before that end.
 
     Raises:
-        UnsupportedFeature: as `taken`; and where the expression wants some text to follow while a longer match might
-            do without: whether the shorter one counts is then no matter of what follows alone.
+        RegexError, UnsupportedFeature, LimitExceeded: as `taken`.
     """
     found = taken(pattern)
     if not found.where:
         return found
     by_rest: dict[Rx, list[Threads]] = {}
     for state in _states(program(pattern)):
-        by_rest.setdefault(_rests_anywhere(pattern, state), []).append(state)
+        by_rest.setdefault(_rests_anywhere(state), []).append(state)
     return _by_rest(program(pattern), by_rest)
 
 
@@ -98,22 +104,32 @@ def _states(made: Program) -> list[Threads]:
     return list(seen)
 
 
+def _exactly(by_rest: dict[Rx, list[Threads]]) -> dict[Rx, list[Threads]]:
+    out: dict[Rx, list[Threads]] = {}
+    for rest, states in by_rest.items():
+        for state in states:
+            out.setdefault(rest if rest is NONE else difference(rest, ends_later(state)), []).append(state)
+    return out
+
+
 def _by_rest(made: Program, by_rest: dict[Rx, list[Threads]]) -> Taken:
-    rests = sorted(by_rest.keys() - {NONE, ALL}, key=lambda rest: (rest.order, rest.serial))
-    if len(rests) > CONDITION_LIMIT:
-        raise LimitExceeded(f"{made.pattern!r} makes more than {CONDITION_LIMIT} conditions on the text behind it")
-    return Taken(ending_in(made, by_rest.get(ALL, ())), tuple((ending_in(made, by_rest[rest]), rest) for rest in rests))
+    """The texts by what may follow them; conditions that say the same in different words are one."""
+    classes: dict[Rx, list[Threads]] = {ALL: [], NONE: []}
+    for rest in sorted(by_rest, key=lambda rest: (rest.order, rest.serial)):
+        same = rest if rest in classes else next((one for one in classes if is_equal(one, rest)), rest)
+        classes.setdefault(same, []).extend(by_rest[rest])
+        if len(classes) > CONDITION_LIMIT:
+            raise LimitExceeded(f"{made.pattern!r} makes more than {CONDITION_LIMIT} conditions on the text behind it")
+    where = tuple((ending_in(made, states), rest) for rest, states in classes.items() if rest not in (ALL, NONE))
+    return Taken(ending_in(made, classes[ALL]), where)
 
 
-def _rests_anywhere(pattern: str, state: Threads) -> Rx:
+def _rests_anywhere(state: Threads) -> Rx:
+    """The rests with which the text that led to a state counts.
+
+    Either `re` takes it, or it takes a longer one, and takes this one of some text that is shorter than that.
+    """
     if state.accept is NONE:
         return NONE
-    if state.accept.nullable:
-        rest = ends_later(state, state.accept)
-        return ALL if is_equal(rest, ALL) else rest
-    if not is_empty(intersect(state.accept, ends_later(state))):
-        raise UnsupportedFeature(
-            f"{pattern!r} has a lookahead that wants text to follow, and a longer match may do without it; "
-            "lexer='contextual' can take that"
-        )
-    return state.accept
+    alone = difference(state.accept, ends_later(state))
+    return union(alone, ends_after(state, alone))

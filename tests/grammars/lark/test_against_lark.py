@@ -11,7 +11,7 @@ import pytest
 from lark.exceptions import LarkError as LarkException
 from lark.exceptions import UnexpectedInput
 
-from grammars import EmptyLanguage, GrammarError, Lark, LarkError, UnsupportedFeature
+from grammars import EmptyLanguage, Lark, LarkError, UnsupportedFeature
 from grammars.lark import load
 from tests.grammars.recognisers import accepts
 
