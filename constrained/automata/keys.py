@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,6 +28,7 @@ BARRED = -1
 """The outcome of a name that may not come."""
 
 
+@lru_cache(maxsize=8192)
 def encoded_key(name: str) -> bytes:
     """A name as JSON printers write it, without the opening quote."""
     try:
@@ -75,18 +78,60 @@ def expand_words(machine: Machine, words: tuple[Word, ...], first: int, end: int
     return made
 
 
+class WordList:
+    """Sorted words that states are made for; compared by identity."""
+
+    __slots__ = ("words",)
+
+    def __init__(self, words: tuple[Word, ...]) -> None:
+        self.words = words
+
+
+class Inside(NamedTuple):
+    """The transitions of a string state, as names beside it need them.
+
+    Attributes:
+        groups: the class of each byte.
+        actions: the actions of the classes.
+        follows: the state after each byte, 0 where there is none.
+    """
+
+    groups: bytes
+    actions: tuple[int, ...]
+    follows: tuple[int, ...]
+
+
+def _inside(machine: Machine, state: int) -> Inside:
+    """The transitions of the string state `state`, looked up once."""
+    kept: dict[int, Inside] = machine.kept("strings beside names", dict)
+    found = kept.get(state)
+    if found is None:
+        made = machine.transitions(state)
+        after = [
+            action & t.OPERAND_MASK if number and action >> t.KIND_SHIFT == t.GOTO else 0
+            for number, action in enumerate(made.actions)
+        ]
+        found = Inside(bytes(made.groups), tuple(made.actions), tuple([after[group] for group in made.groups]))
+        kept[state] = found
+    return found
+
+
 def key_start(machine: Machine, words: tuple[Word, ...], languages: Languages) -> int:
     """The start of a frame that reads a key: one of the sorted `words`, which takes precedence, or a word of `languages`."""
     inside = string_start(machine, languages, canonical=True)
-    return _beside(machine, words, inside) if words else inside
+    if not words:
+        return inside
+    names = machine.kept((WordList, words), lambda: WordList(words))
+    return _beside(machine, names, 0, len(words), 0, inside)
 
 
-def _beside(machine: Machine, words: tuple[Word, ...], inside: int) -> int:
-    """The state in which both `words` (the rests of names) and the string state `inside` are possible."""
-    if len(words) == 1:
-        return _one_beside(machine, *words[0], inside)
+def _beside(machine: Machine, names: WordList, first: int, end: int, depth: int, inside: int) -> int:
+    """The state in which both what is left of words[first:end] after `depth` bytes and the string state `inside` are possible."""
+    if end - first == 1:
+        word, outcome = names.words[first]
+        return _one_beside(machine, word[depth:], outcome, inside)
     known = machine.state_count
-    state = machine.state((expand_beside, words, inside))
+    state = machine.state((expand_beside, names, first, end, depth, inside))
     if state == known and inside:
         _rest_on_string(machine, state, inside)
     return state
@@ -97,27 +142,17 @@ def _rest_on_string(machine: Machine, state: int, inside: int) -> None:
     machine.rest_on(state, base if base >= 0 else inside, 0)
 
 
-def expand_beside(machine: Machine, words: tuple[Word, ...], inside: int) -> Transitions:
-    """Where the rest of a name may be one of `words`, or whatever the string state `inside` lets follow."""
-    made = machine.transitions(inside)
-    follows = _followers(made)
-    for byte, low, high in branches(words, 0, len(words), 0):
-        rest = words[low][0]
-        if len(rest) == 1:
-            _end_word(made, byte, words[low][1])
+def expand_beside(machine: Machine, names: WordList, first: int, end: int, depth: int, inside: int) -> Transitions:
+    """Where the rest of a name may be one of words[first:end], or whatever the string state `inside` lets follow."""
+    groups, actions, follows = _inside(machine, inside)
+    made = Transitions.copied(groups, list(actions))
+    for byte, low, high in branches(names.words, first, end, depth):
+        word, outcome = names.words[low]
+        if len(word) == depth + 1:
+            _end_word(made, byte, outcome)
         else:
-            inner = tuple((word[1:], outcome) for word, outcome in words[low:high])
-            made.on(byte, byte, goto(_beside(machine, inner, follows[byte])))
+            made.on(byte, byte, goto(_beside(machine, names, low, high, depth + 1, follows[byte])))
     return made
-
-
-def _followers(made: Transitions) -> list[int]:
-    """The state after each byte, 0 where there is none."""
-    after = [
-        action & t.OPERAND_MASK if number and action >> t.KIND_SHIFT == t.GOTO else 0
-        for number, action in enumerate(made.actions)
-    ]
-    return [after[group] for group in made.groups]
 
 
 def _end_word(made: Transitions, byte: int, outcome: int) -> None:
@@ -134,10 +169,9 @@ def _one_beside(machine: Machine, rest: bytes, outcome: int, inside: int) -> int
     if known is not None:
         return known
     if inside:
-        made = machine.transitions(inside)
-        follows = _followers(made)
-        if all(follows[byte] == inside for byte in rest[:-1]):
-            return _run_beside(machine, rest, outcome, inside, made, key)
+        follows = _inside(machine, inside).follows
+        if all([follows[byte] == inside for byte in rest[:-1]]):
+            return _run_beside(machine, rest, outcome, inside, key)
     state = machine.state(key)
     if inside:
         _rest_on_string(machine, state, inside)
@@ -146,26 +180,25 @@ def _one_beside(machine: Machine, rest: bytes, outcome: int, inside: int) -> int
 
 def expand_one_beside(machine: Machine, rest: bytes, outcome: int, inside: int, offset: int) -> Transitions:
     """Where the rest of a name may be `rest[offset:]`, or whatever the string state `inside` lets follow."""
-    made = machine.transitions(inside)
+    groups, actions, follows = _inside(machine, inside)
+    made = Transitions.copied(groups, list(actions))
     byte = rest[offset]
     if offset == len(rest) - 1:
         _end_word(made, byte, outcome)
     else:
-        made.on(byte, byte, goto(_one_beside(machine, rest[offset + 1 :], outcome, _followers(made)[byte])))
+        made.on(byte, byte, goto(_one_beside(machine, rest[offset + 1 :], outcome, follows[byte])))
     return made
 
 
-def _run_beside(
-    machine: Machine, rest: bytes, outcome: int, inside: int, made: Transitions, key: tuple[object, ...]
-) -> int:
+def _run_beside(machine: Machine, rest: bytes, outcome: int, inside: int, key: tuple[object, ...]) -> int:
+    groups, shared, _ = _inside(machine, inside)
     first = machine.new_run(key, len(rest))
-    width = len(made.actions) + 1
+    width = len(shared) + 1
     actions = np.empty((len(rest), width), dtype=np.int64)
-    actions[:, : width - 1] = made.actions
+    actions[:, : width - 1] = shared
     actions[:, width - 1] = np.arange(first + 1, first + len(rest) + 1) | goto(0)
     if outcome != BARRED:
         actions[-1, width - 1] = pop_after(outcome)
-    groups = bytes(made.groups)
     maps: dict[int, int] = machine.kept(("maps beside", groups), dict)
     numbers = []
     for offset, byte in enumerate(rest):

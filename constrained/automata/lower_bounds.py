@@ -137,8 +137,8 @@ def _expanded_words(bounds: LowerBounds, words: tuple[keys.Word, ...], first: in
     return min(len(word) - depth + bounds.of(then) for word, then in words[first:end])
 
 
-def _beside(bounds: LowerBounds, words: tuple[keys.Word, ...], inside: int) -> int:
-    return min(min(len(word) for word, _ in words), bounds.of(inside))
+def _beside(bounds: LowerBounds, names: keys.WordList, first: int, end: int, depth: int, inside: int) -> int:
+    return min(min([len(word) for word, _ in names.words[first:end]]) - depth, bounds.of(inside))
 
 
 def _one_beside(bounds: LowerBounds, rest: bytes, _outcome: int, inside: int, offset: int) -> int:

@@ -25,6 +25,7 @@ Expand = Callable[..., Transitions]
 
 _ACTIONS_PER_STATE = 6
 _MAPS = 1 << 16
+_STATES_AT_ONCE = 1024
 
 
 class Machine:
@@ -51,6 +52,7 @@ class Machine:
         self.memo: NDArray[np.int64] = np.full((1 << 12, 2), -1, dtype=np.int64)
         self.memo_used = 0
         self.state_count = 0
+        self._fresh_states = 0
         self.action_count = 0
         self.map_count = 0
         self._numbers: dict[Key, int] = {}
@@ -221,10 +223,14 @@ class Machine:
 
     def _new_states(self, count: int) -> int:
         first = self.state_count
-        if first + count > self.limits.states:
-            raise LimitExceeded(f"more than {self.limits.states} states (Limits.states)")
-        self.states[first : first + count] = _FRESH
-        self.state_count = first + count
+        after = first + count
+        if after > self._fresh_states:
+            if after > self.limits.states:
+                raise LimitExceeded(f"more than {self.limits.states} states (Limits.states)")
+            end = min(after + _STATES_AT_ONCE, self.limits.states)
+            self.states[first:end] = _FRESH
+            self._fresh_states = end
+        self.state_count = after
         return first
 
     def _new_actions(self, count: int) -> int:

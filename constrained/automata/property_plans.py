@@ -60,6 +60,7 @@ class PropertyPlan:
         self._free_names: bool | None = None
         self.is_loose = False
         self._lengths: dict[Any, list[int]] = {}
+        self._offered: dict[int, list[int]] = {}
 
     def alive(self, index: int) -> bool:
         """Whether the declared property can have a value at all."""
@@ -121,6 +122,12 @@ class PropertyPlan:
             return True
         missing -= self.declared_left(progress)
         return missing <= 0 or self._spare_names(progress, missing)
+
+    def _within_bounds(self, indices: list[int], progress: Progress) -> list[int]:
+        """Those of the declared properties after which the bounds on the number of properties can still be met."""
+        if not self._bounded:
+            return indices
+        return [index for index in indices if self.feasible(self.with_declared(progress, index))]
 
     def complete(self, progress: Progress) -> bool:
         """Whether the object may end here."""
@@ -230,11 +237,12 @@ class OrderedPlan(PropertyPlan):
 
     def offered(self, progress: Progress) -> list[int]:
         """Indices of the declared properties that may come next."""
-        last = min(self._next_required[progress[0]] + 1, len(self.properties))
-        return [
-            index for index in range(progress[0], last)
-            if self.alive(index) and self.feasible(self.with_declared(progress, index))
-        ]  # fmt: skip
+        found = self._offered.get(progress[0])
+        if found is None:
+            last = min(self._next_required[progress[0]] + 1, len(self.properties))
+            found = [index for index in range(progress[0], last) if self.alive(index)]
+            self._offered[progress[0]] = found
+        return self._within_bounds(found, progress)
 
     def offers_undeclared(self, progress: Progress) -> bool:
         """Whether an undeclared property may come next."""
@@ -278,12 +286,14 @@ class UnorderedPlan(PropertyPlan):
 
     def offered(self, progress: Progress) -> list[int]:
         """Indices of the declared properties that may come next."""
-        return [
-            index for index in range(len(self.properties))
-            if not progress[0] >> index & 1
-            and self.alive(index)
-            and self.feasible(self.with_declared(progress, index))
-        ]  # fmt: skip
+        found = self._offered.get(progress[0])
+        if found is None:
+            alive = self._offered.get(0)
+            if alive is None:
+                alive = self._offered[0] = [index for index in range(len(self.properties)) if self.alive(index)]
+            come = int(progress[0])
+            found = self._offered[come] = [index for index in alive if not come >> index & 1] if come else alive
+        return self._within_bounds(found, progress)
 
     def offers_undeclared(self, progress: Progress) -> bool:
         """Whether an undeclared property may come next."""
