@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from grammars.context_free.grammar import Indentation
-from grammars.context_free.layout import Columns, columns, may_end
+from grammars.context_free.layout import Blocks, Columns, columns
 from grammars.context_free.letters import Letters, letters, split
 from grammars.context_free.lr import Mask, State
-from grammars.context_free.scans import Cut, Lexer, Scan, longer, none_begins
+from grammars.context_free.scans import BREAK_BEGINS, Cut, Lexer, Scan, longer, none_begins
 from grammars.errors import LimitExceeded
 from grammars.regular import ALL, NONE, Rx, complement, concat, difference, intersect, is_empty, moves, union
 
@@ -105,25 +105,22 @@ class ContextualLexer(Lexer):
         self._ignored = ignored
         self._end = end
         self._indentation = indentation
-        self._starts: dict[tuple[int, Mask, bool, bool], Scan] = {}
+        self._starts: dict[tuple[int, Mask, bool], Scan] = {}
         self._wins: dict[Scan, bool] = {}
         self._stepped: dict[Scan, list[tuple[Letters, Scan]]] = {}
 
     def start(self, state: int) -> Scan:
         """Before the first character of a terminal."""
         here = self._states[state]
-        if self._indentation is None:
-            return self._start(here.table, here.viable, bool(here.viable & self._end), False)
-        blocks = here.layout.blocks
-        ends = may_end(here.layout, len(blocks), here.viable, 1 << self._indentation.dedent, self._end)
-        return self._start(here.table, here.viable, ends, here.layout.depth > 0)
+        return self._start(here.table, here.viable, here.enclosed)
 
-    def _start(self, table: int, viable: Mask, ends: bool, enclosed: bool) -> Scan:
+    def _start(self, table: int, viable: Mask, enclosed: bool) -> Scan:
         """Before the first character, where the parser's table is in a state and can go on with `viable`."""
-        found = self._starts.get((table, viable, ends, enclosed))
+        found = self._starts.get((table, viable, enclosed))
         if found is None:
-            newline, tab = -1, 0
+            newline, tab, ends = -1, 0, self._end
             if self._indentation is not None:
+                ends |= 1 << self._indentation.dedent  # put in at the end of the text for every open block
                 newline, tab = self._indentation.newline, self._indentation.tab_len
             reads = viable | self._ignored
             if enclosed:
@@ -137,8 +134,8 @@ class ContextualLexer(Lexer):
                 for one in self._tried[table]
             ])  # fmt: skip
             kept = _relevant(trials)
-            found = self.scan((kept,) if kept else (), may_end=ends, start=True)
-            self._starts[table, viable, ends, enclosed] = found
+            found = self.scan((kept,) if kept else (), may_end=bool(viable & ends), start=True)
+            self._starts[table, viable, enclosed] = found
         return found
 
     def other_than_line(self, scan: Scan) -> Scan | None:
@@ -146,11 +143,10 @@ class ContextualLexer(Lexer):
         trials: tuple[Trial, ...] = scan.key[0]  # type: ignore[assignment]
         return self._live([replace(one, viable=False, line=None) if one.line is not None else one for one in trials])
 
-    def line(self, scan: Scan, state: int) -> Scan | None:
+    def line(self, scan: Scan, state: int, blocks: Blocks) -> Scan | None:
         """A scan that begins a line break, once the parser has read it."""
         assert self._indentation is not None
-        here = self._states[state]
-        next_columns = columns(here.layout, here.viable, self._indentation, self._end)
+        next_columns = columns(blocks, self._states[state].viable, self._indentation, self._end)
         trials: tuple[Trial, ...] = scan.key[0]  # type: ignore[assignment]
         return self._live([
             replace(one, viable=False, viable_keywords=0) if one.line is None
@@ -171,7 +167,7 @@ class ContextualLexer(Lexer):
     def _moves(self, scan: Scan) -> list[tuple[Letters, Scan]]:
         found = []
         for characters, after in self._steps(scan):
-            if after.begins_line or self._can_win(after):
+            if after.line_break or self._can_win(after):
                 found.append((characters, after))
             elif after.cuts:
                 found.append((characters, self.scan((), after.cuts)))
@@ -189,7 +185,7 @@ class ContextualLexer(Lexer):
     def _begun(self, trials: Sequence[Trial]) -> Scan:
         """The scan after a character that leads to these; where they may begin a line break, that comes first."""
         if any(one.line is not None and one.line.columns is None for one in trials):
-            return self.scan((tuple(trials),), begins_line=True)
+            return self.scan((tuple(trials),), line_break=BREAK_BEGINS)
         return self._after(trials)
 
     def _after(self, trials: Sequence[Trial]) -> Scan:
@@ -211,12 +207,13 @@ class ContextualLexer(Lexer):
             terminal = _named(one)
             reads = one.viable if terminal == one.terminal else bool(one.viable_keywords >> terminal & 1)
             column = -1
+            blocks: Blocks = ()
             if one.line is not None:
                 assert one.line.columns is not None
-                column = one.line.column
+                column, blocks = one.line.column, one.line.columns.blocks
                 reads = reads and column >= 0 and one.line.columns.admits(column)
             if reads and rest is not NONE and not is_empty(rest):
-                cuts.append(Cut(terminal, rest, column))
+                cuts.append(Cut(terminal, rest, column, blocks))
             need = intersect(need, complement(rests))
             if need is NONE:
                 break
@@ -234,7 +231,8 @@ class ContextualLexer(Lexer):
         """Whether, going on, some terminal that the parser can go on with may win."""
         if not scan.key:
             return False
-        if _plainly_wins(scan.key[0]):  # type: ignore[arg-type]
+        trials: Any = scan.key[0]
+        if _plainly_wins(trials):
             return True
         known = self._wins.get(scan)
         if known is not None:
@@ -244,12 +242,8 @@ class ContextualLexer(Lexer):
         found = False
         while queue and not found:
             for _, after in self._steps(queue.pop()):
-                if (
-                    after.cuts
-                    or after.begins_line
-                    or self._wins.get(after)
-                    or (after.key and _plainly_wins(after.key[0]))
-                ):  # type: ignore[arg-type]
+                key: Any = after.key
+                if after.cuts or after.line_break or self._wins.get(after) or (key and _plainly_wins(key[0])):
                     found = True
                     break
                 if after.key and after not in seen:

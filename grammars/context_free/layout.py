@@ -1,8 +1,8 @@
 """Indentation as part of a language: what Lark's `Indenter` puts between lexer and parser.
 
 A line break outside parentheses is followed by as many inserted terminals as the indentation of the next line asks for:
-one that opens a block, or one for each block that is closed.  The columns of the open blocks are known to every state of
-the parser's automaton, so they may not differ where a rule has been read: each rule opens and closes in pairs.
+one that opens a block, or one for each block that is closed.  The state in which a block has just been opened knows the
+columns of all open blocks, so they are found on the stack.  This takes that each rule closes what it opens.
 """
 
 from __future__ import annotations
@@ -24,33 +24,13 @@ class Block(NamedTuple):
     after: int
 
 
-class Layout(NamedTuple):
-    """What a state of the parser knows of the lines above.
+Blocks = tuple[Block, ...]
+"""The open blocks, from the outermost."""
 
-    Attributes:
-        blocks: the open blocks, from the outermost.
-        depth: how many parentheses are open.
-    """
 
-    blocks: tuple[Block, ...] = ()
-    depth: int = 0
-
-    @property
-    def column(self) -> int:
-        """The column of the innermost block."""
-        return self.blocks[-1].column if self.blocks else 0
-
-    def after(self, terminal: int, indentation: Indentation, block: Block) -> Layout:
-        """The layout after a terminal; `block` is the one that an indent opens."""
-        if terminal == indentation.indent:
-            return self._replace(blocks=(*self.blocks, block))
-        if terminal == indentation.dedent:
-            return self._replace(blocks=self.blocks[:-1])
-        if terminal in indentation.open_parens:
-            return self._replace(depth=self.depth + 1)
-        if terminal in indentation.close_parens:
-            return self._replace(depth=self.depth - 1)
-        return self
+def column_of(blocks: Blocks) -> int:
+    """The column of the innermost block."""
+    return blocks[-1].column if blocks else 0
 
 
 class Columns(NamedTuple):
@@ -59,52 +39,49 @@ class Columns(NamedTuple):
     Attributes:
         allowed: columns of blocks that are open.
         deeper: whether a new block may be opened, further in than all of them.
-        current: the column of the innermost block.
+        blocks: the open blocks.
     """
 
     allowed: frozenset[int]
     deeper: bool
-    current: int
+    blocks: Blocks
 
     def admits(self, column: int) -> bool:
         """Whether the next line may begin at `column`."""
-        return column in self.allowed or (self.deeper and self.current < column <= MOST_COLUMNS)
+        return column in self.allowed or (self.deeper and column_of(self.blocks) < column <= MOST_COLUMNS)
 
     def counted(self, column: int) -> int:
         """`column`, or one that stands for all that are too far in."""
         return min(column, MOST_COLUMNS + 1 if self.deeper else max(self.allowed, default=0) + 1)
 
 
-def columns(layout: Layout, viable: int, indentation: Indentation, end: int) -> Columns:
+def columns(blocks: Blocks, viable: int, indentation: Indentation, end: int) -> Columns:
     """Where the line after a break may begin.
 
     Args:
+        blocks: the open blocks.
         viable: the terminals that may come after the break.
         end: the bit of the end of the text.
     """
     dedent = 1 << indentation.dedent
     inserted = dedent | 1 << indentation.indent
     allowed = set()
-    open_blocks = len(layout.blocks)
-    mask = viable
+    mask, left = viable, blocks
     while True:
-        column = layout.blocks[open_blocks - 1].column if open_blocks else 0
-        if mask & ~(inserted | end) or may_end(layout, open_blocks, mask, dedent, end):
-            allowed.add(column)
-        if not open_blocks or not mask & dedent:
+        if mask & ~(inserted | end) or _may_end(left, mask, dedent, end):
+            allowed.add(column_of(left))
+        if not left or not mask & dedent:
             break
-        open_blocks -= 1
-        mask = layout.blocks[open_blocks].after
-    return Columns(frozenset(allowed), bool(viable >> indentation.indent & 1), layout.column)
+        mask, left = left[-1].after, left[:-1]
+    return Columns(frozenset(allowed), bool(viable >> indentation.indent & 1), blocks)
 
 
-def may_end(layout: Layout, open_blocks: int, mask: int, dedent: int, end: int) -> bool:
-    """Whether the text may end where that many blocks are open and the terminals in `mask` may come."""
-    while open_blocks:
+def _may_end(blocks: Blocks, mask: int, dedent: int, end: int) -> bool:
+    """Whether the text may end where these blocks are open and the terminals in `mask` may come."""
+    for block in reversed(blocks):
         if not mask & dedent:
             return False
-        open_blocks -= 1
-        mask = layout.blocks[open_blocks].after
+        mask = block.after
     return bool(mask & end)
 
 

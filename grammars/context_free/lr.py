@@ -11,14 +11,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from grammars.context_free.grammar import Indentation, LalrTable, Rule
-from grammars.context_free.layout import Block, Layout
+from grammars.context_free.layout import Block, Blocks
 from grammars.errors import LimitExceeded
 
 Mask = int
 """A set of terminals: bit t for terminal t; the bit after the last terminal stands for the end of the text."""
 
 Kernel = tuple[tuple[int, Mask], ...]
-"""Items with their lookaheads, sorted; an item is its rule's offset plus the place of the dot."""
+"""Items with their lookaheads, sorted; an item is its rule's offset plus the place of the dot.
+
+With an indenter, the bit after the end stands for a parenthesis that was open where the item's rule began.
+"""
 
 STATE_LIMIT = 200_000
 
@@ -31,21 +34,23 @@ class State:
         number: its number.
         kernel: its items.
         table: the state of the given table that it refines; -1 without one.
-        layout: with an indenter: the blocks and parentheses that are open.
+        blocks: of the state in which a block has just been opened, and of the start: the blocks that are open.
+        enclosed: with an indenter: whether a parenthesis is open.
         viable: the terminals that may come next, the end included.
         shifts: terminals that it reads itself.
         reductions: (rule, length, origin, lookaheads).
-        targets: numbers of the states after each symbol (and column, of a block that is opened), as far as made.
+        targets: numbers of the states after each symbol (and with which open blocks, where one is opened), as far as made.
     """
 
     number: int
     kernel: Kernel
     table: int
-    layout: Layout
+    blocks: Blocks | None
+    enclosed: bool = False
     viable: Mask = 0
     shifts: Mask = 0
     reductions: tuple[tuple[int, int, int, Mask], ...] = ()
-    targets: dict[tuple[int, int], int] = field(default_factory=dict)
+    targets: dict[tuple[int, Blocks | None], int] = field(default_factory=dict)
     _after: dict[int, Kernel] = field(default_factory=dict)
 
 
@@ -82,6 +87,7 @@ class Automaton:
         self._end_number = terminals
         self._table = table
         self._indentation = indentation
+        self._enclosed: Mask = self.end << 1
         self._empty = empty
         self._items: list[tuple[int, int, int, Rule]] = []
         self._starts: dict[int, list[int]] = {}
@@ -94,53 +100,58 @@ class Automaton:
         self._analyse([rule for _, rule in rules])
         self._tails = [self._first_of(rule.symbols[dot + 1 :]) for _, dot, _, rule in self._items]
         self.states: list[State] = []
-        self._numbers: dict[tuple[int, Kernel, Layout], int] = {}
+        self._open = [self._is_open(rule.symbols[:dot]) for _, dot, _, rule in self._items]
+        self._numbers: dict[tuple[int, Kernel, Blocks | None], int] = {}
         first = self._starts[self.goal][0]
-        self._state(((first, self.end),), -1 if table is None else table.start, Layout())
+        self._state(((first, self.end),), -1 if table is None else table.start, ())
 
-    def target(self, state: int, symbol: int, column: int = 0) -> int:
+    def target(self, state: int, symbol: int, blocks: Blocks | None = None) -> int:
         """The state after `symbol`; -1 if `state` does not go on with it.
 
         Args:
-            column: of a symbol that opens a block: where its lines begin.
+            blocks: of a symbol that opens a block: the blocks that are open then.
         """
         here = self.states[state]
-        found = here.targets.get((symbol, column))
+        found = here.targets.get((symbol, blocks))
         if found is None:
             kernel = here._after.get(symbol)
-            found = -1
-            if kernel is not None:
-                layout = here.layout
-                if self._indentation is not None and symbol < 0:
-                    block = Block(column, self._after_block(kernel, self._indentation))
-                    layout = layout.after(~symbol, self._indentation, block)
-                found = self._state(kernel, self._table_target(here.table, symbol), layout)
-            here.targets[symbol, column] = found
+            found = -1 if kernel is None else self._state(kernel, self._table_target(here.table, symbol), blocks)
+            here.targets[symbol, blocks] = found
         return found
 
-    def _after_block(self, kernel: Kernel, indentation: Indentation) -> Mask:
-        """What may come after the block that is open where the items of the kernel stand."""
+    def opened(self, state: int, outer: Blocks, column: int) -> Blocks:
+        """The blocks that are open when `state` opens one at `column`."""
+        assert self._indentation is not None
+        indent, dedent = ~self._indentation.indent, ~self._indentation.dedent
         mask = 0
-        for item, ahead in kernel:
+        for item, ahead in self.states[state]._after.get(indent, ()):
             _, dot, _, rule = self._items[item]
             open_ = 1
             for place in range(dot, len(rule.symbols)):
-                open_ += rule.symbols[place] == ~indentation.indent
-                open_ -= rule.symbols[place] == ~indentation.dedent
+                open_ += rule.symbols[place] == indent
+                open_ -= rule.symbols[place] == dedent
                 if not open_:
                     first, empty = self._first_of(rule.symbols[place + 1 :])
-                    mask |= first | ahead if empty else first
+                    mask |= first | ahead & ~self._enclosed if empty else first
                     break
-        return mask
+        return (*outer, Block(column, mask))
 
-    def _state(self, kernel: Kernel, table: int, layout: Layout) -> int:
-        number = self._numbers.get((table, kernel, layout))
+    def _is_open(self, symbols: Sequence[int]) -> bool:
+        """Whether more parentheses open than close."""
+        if self._indentation is None:
+            return False
+        opening, closing = self._indentation.open_parens, self._indentation.close_parens
+        return sum((~one in opening) - (~one in closing) for one in symbols if one < 0) > 0
+
+    def _state(self, kernel: Kernel, table: int, blocks: Blocks | None) -> int:
+        number = self._numbers.get((table, kernel, blocks))
         if number is None:
             number = len(self.states)
             if number >= STATE_LIMIT:
                 raise LimitExceeded(f"the grammar needs more than {STATE_LIMIT} states of its LR(1) automaton")
-            self._numbers[table, kernel, layout] = number
-            made = State(number, kernel, table, layout)
+            self._numbers[table, kernel, blocks] = number
+            made = State(number, kernel, table, blocks)
+            made.enclosed = any(ahead & self._enclosed or self._open[item] for item, ahead in kernel)
             self.states.append(made)
             self._close(made)
         return number
@@ -154,7 +165,7 @@ class Automaton:
             _, dot, symbol, rule = items[item]
             if dot < len(rule.symbols) and symbol >= 0:
                 first, empty = tails[item]
-                self._widen(follow, queue, symbol, first | ahead if empty else first)
+                self._widen(follow, queue, symbol, first | ahead & ~self._enclosed if empty else first)
         while queue:
             origin = queue.pop()
             ahead = follow[origin]
@@ -166,15 +177,16 @@ class Automaton:
         after: dict[int, dict[int, Mask]] = {}
         reductions: list[tuple[int, int, int, Mask]] = []
         closure = list(state.kernel)
+        enclosed = self._enclosed if state.enclosed else 0
         for origin, ahead in follow.items():
-            closure += [(item, ahead) for item in starts.get(origin, ())]
+            closure += [(item, ahead | enclosed) for item in starts.get(origin, ())]
         for item, ahead in closure:
             name, dot, symbol, rule = items[item]
             if dot < len(rule.symbols):
                 moved = after.setdefault(symbol, {})
                 moved[item + 1] = moved.get(item + 1, 0) | ahead
             else:
-                reductions.append((name, dot, rule.origin, ahead))
+                reductions.append((name, dot, rule.origin, ahead & ~self._enclosed))
         if self._empty and state.number == 0:
             reductions.append((-1, 0, self.goal, self.end))
         state._after = {symbol: tuple(sorted(moved.items())) for symbol, moved in after.items()}

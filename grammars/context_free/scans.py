@@ -10,10 +10,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 
+from grammars.context_free.layout import Blocks
 from grammars.context_free.letters import Letters, letters, split
 from grammars.context_free.lr import Automaton, Mask
 from grammars.regular import ALL, EPSILON, NONE, Rx, complement, concat, intersect, moves, union
 from grammars.regular.build import without_empty
+
+NO_BREAK, BREAK_BEGINS, BREAK_READ = range(3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +27,13 @@ class Cut:
         terminal: its number.
         rest: what the text after it, up to its end, must be in.
         column: of a line break: how far the next line is indented.
+        blocks: of a line break: the blocks that are open before that line.
     """
 
     terminal: int
     rest: Rx = ALL
     column: int = -1
+    blocks: Blocks = ()
 
 
 @dataclass(eq=False, slots=True)
@@ -41,7 +46,8 @@ class Scan:
         cuts: the terminals that end here.
         may_end: nothing has been read, and the text may end.
         start: whether nothing has been read since the last terminal.
-        begins_line: a line break may have begun: the parser reads it before it is known where the next line begins.
+        line_break: `BREAK_BEGINS`: a line break of an indenter may have begun, which the parser reads at once, as it decides
+            where the next line may begin; `BREAK_READ`: it has read it, and the open blocks are not known yet.
         moves: disjoint sets of characters and what they lead to, once asked for.
     """
 
@@ -50,7 +56,7 @@ class Scan:
     cuts: tuple[Cut, ...]
     may_end: bool
     start: bool
-    begins_line: bool
+    line_break: int
     moves: tuple[tuple[Letters, Scan], ...] | None = field(default=None, repr=False)
 
 
@@ -76,13 +82,13 @@ class Lexer(ABC):
         *,
         may_end: bool = False,
         start: bool = False,
-        begins_line: bool = False,
+        line_break: int = NO_BREAK,
     ) -> Scan:
         """The scan of these, made at the first call."""
-        name = (key, cuts, may_end, start, begins_line)
+        name = (key, cuts, may_end, start, line_break)
         found = self._known.get(name)
         if found is None:
-            found = self._known[name] = Scan(len(self.scans), key, cuts, may_end, start, begins_line)
+            found = self._known[name] = Scan(len(self.scans), key, cuts, may_end, start, line_break)
             self.scans.append(found)
         return found
 
@@ -102,8 +108,13 @@ class Lexer(ABC):
         """A scan that begins a line break, if it is none; None where it can be nothing else."""
         raise NotImplementedError(f"{type(self).__name__} knows no lines")
 
-    def line(self, scan: Scan, state: int) -> Scan | None:
-        """A scan that begins a line break, once the parser has read the break and is in `state`; None if no line can follow."""
+    def line(self, scan: Scan, state: int, blocks: Blocks) -> Scan | None:
+        """A scan that begins a line break, once the parser has read the break; None if no line can follow.
+
+        Args:
+            state: where the parser is then.
+            blocks: the blocks that are open.
+        """
         raise NotImplementedError(f"{type(self).__name__} knows no lines")
 
     @abstractmethod

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from grammars.context_free.layout import Blocks
 from grammars.context_free.lr import Automaton
 from grammars.errors import LimitExceeded
 
@@ -127,14 +128,18 @@ class Stacks:
         return found
 
     def advance(
-        self, terminal: int, nodes: Iterable[int], reduced: Iterable[tuple[int, int]] = (), column: int = 0
+        self,
+        terminal: int,
+        nodes: Iterable[int],
+        reduced: Iterable[tuple[int, int]] = (),
+        opens: tuple[Blocks, int] | None = None,
     ) -> Advanced:
         """Read a terminal (or the end, the number after the last): all reductions that it asks for, then the shift.
 
         Args:
             nodes: the tops of the stacks.
             reduced: nonterminals that have been completed on top of further nodes: (nonterminal, node).
-            column: of a terminal that opens a block: where its lines begin.
+            opens: of a terminal that opens a block: the blocks around it, and its column.
         """
         automaton = self.automaton
         bit = 1 << terminal
@@ -191,15 +196,29 @@ class Stacks:
                 for more in left:
                     pending.add((origin, more))
         made: dict[int, list[int]] = {}
+
+        def shift(state: int, node: int) -> None:
+            blocks = None if opens is None else automaton.opened(state, *opens)
+            made.setdefault(automaton.target(state, ~terminal, blocks), []).append(node)
+
         for state, unders in level.items():
             if automaton.states[state].shifts & bit:
-                made.setdefault(automaton.target(state, ~terminal, column), []).append(self.node(state, unders))
+                shift(state, self.node(state, unders))
         for node in bottoms:
             state = self.state[node]
             if automaton.states[state].shifts & bit:
-                made.setdefault(automaton.target(state, ~terminal, column), []).append(node)
+                shift(state, node)
         tops = [self.node(state, unders) for state, unders in made.items()]
         return Advanced(tops, frozenset(pending), accepted, accepted_below)
+
+    def blocks(self, node: int) -> Blocks | None:
+        """The blocks that are open with `node` as the top of one stack; None where its graph ends before they are known."""
+        while node != BASE:
+            found = self.automaton.states[self.state[node]].blocks
+            if found is not None:
+                return found
+            node = self.below[node][0]
+        return None
 
     def attached(self, node: int, base: int) -> int:
         """`node` with its graph standing on `base`."""

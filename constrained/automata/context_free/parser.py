@@ -13,11 +13,11 @@ from typing import NamedTuple
 from grammars.context_free.contextual import ContextualLexer
 from grammars.context_free.grammar import ContextFree
 from grammars.context_free.keywords import tried_terminals
-from grammars.context_free.layout import check_pairs
+from grammars.context_free.layout import Blocks, check_pairs, column_of
 from grammars.context_free.letters import letters, split
 from grammars.context_free.lr import Automaton
 from grammars.context_free.nullable import nullable_symbols, without_empty_rules
-from grammars.context_free.scans import Cut, EveryLexer, Lexer, Scan
+from grammars.context_free.scans import BREAK_BEGINS, BREAK_READ, Cut, EveryLexer, Lexer, Scan
 from grammars.context_free.stacks import Pending, Stacks
 from grammars.context_free.trim import useful_rules
 from grammars.errors import GrammarError
@@ -38,13 +38,15 @@ class Terminated(NamedTuple):
     Attributes:
         terminal: its number; the number after the last is the end of the text.
         rest: what the text after it must be in.
-        column: of a line break, and of what an indenter puts in behind it: the column of the next line; else -1.
+        column: of what an indenter puts in behind a line break: the column of the next line; else -1.
+        blocks: of what an indenter puts in: the blocks that are open before it.
         line: of a line break that has only begun: the scan that goes on.
     """
 
     terminal: int
     rest: Rx = ALL
     column: int = -1
+    blocks: Blocks = ()
     line: Scan | None = None
 
 
@@ -182,7 +184,8 @@ class Parser:
             self._reduce(one, node, waiting, below)
         while waiting:
             last, (nodes, reduced) = waiting.popitem()
-            made = self.stacks.advance(last.terminal, nodes, reduced, max(last.column, 0))
+            opens = (last.blocks, last.column) if last.terminal == self._indent_terminal else None
+            made = self.stacks.advance(last.terminal, nodes, reduced, opens)
             below.update(Ended(last, pending) for pending in made.pending)
             for top in made.tops:
                 self._go_on(last, top, found, waiting)
@@ -192,7 +195,10 @@ class Parser:
         """Add what a hypothesis comes to: what it goes on to read, and the terminals that end."""
         lexer = self.lexer
         node, scan, rest = one
-        if scan.begins_line:
+        if scan.line_break == BREAK_READ:
+            self._line(node, scan, rest, found, waiting)
+            return
+        if scan.line_break == BREAK_BEGINS:
             other = lexer.other_than_line(scan)
             if other is not None:
                 self._take(Hypothesis(node, other, rest), found, waiting)
@@ -204,7 +210,7 @@ class Parser:
         for cut in scan.cuts:
             left = intersect(rest, cut.rest)
             if cut.column >= 0:
-                self._indent(node, left, cut.column, found, waiting)
+                self._indent(node, left, cut.column, cut.blocks, found, waiting)
             elif cut.terminal in self.ignored or self._is_dropped(cut.terminal, node):
                 self._add(found, node, left)
             else:
@@ -212,7 +218,17 @@ class Parser:
 
     def _is_dropped(self, terminal: int, node: int) -> bool:
         """Whether the terminal is a line break between parentheses."""
-        return terminal == self._newline and self.automaton.states[self.stacks.state[node]].layout.depth > 0
+        return terminal == self._newline and self.automaton.states[self.stacks.state[node]].enclosed
+
+    def _line(self, node: int, scan: Scan, rest: Rx, found: set[Hypothesis], waiting: Waiting) -> None:
+        """Go on with a line break that the parser has read; not yet, where the open blocks are further below."""
+        blocks = self.stacks.blocks(node)
+        if blocks is None:
+            found.add(Hypothesis(node, self.lexer.scan(scan.key, line_break=BREAK_READ), rest))
+            return
+        line = self.lexer.line(scan, self.stacks.state[node], blocks)
+        if line is not None:
+            self._take(Hypothesis(node, line, rest), found, waiting)
 
     @staticmethod
     def _waiting(waiting: Waiting, last: Terminated) -> tuple[set[int], set[tuple[int, int]]]:
@@ -229,22 +245,21 @@ class Parser:
     def _go_on(self, last: Terminated, top: int, found: set[Hypothesis], waiting: Waiting) -> None:
         """What follows a terminal that has been read."""
         if last.line is not None:
-            scan = self.lexer.line(last.line, self.stacks.state[top])
-            if scan is not None:
-                self._take(Hypothesis(top, scan, last.rest), found, waiting)
+            self._line(top, last.line, last.rest, found, waiting)
         elif last.column >= 0 and last.terminal == self._dedent:
-            self._indent(top, last.rest, last.column, found, waiting)
+            self._indent(top, last.rest, last.column, last.blocks[:-1], found, waiting)
         else:
             self._add(found, top, last.rest)
 
-    def _indent(self, node: int, rest: Rx, column: int, found: set[Hypothesis], waiting: Waiting) -> None:
-        """What the indenter puts in before a line that begins at `column`."""
-        layout = self.automaton.states[self.stacks.state[node]].layout
-        if column == layout.column:
+    def _indent(
+        self, node: int, rest: Rx, column: int, blocks: Blocks, found: set[Hypothesis], waiting: Waiting
+    ) -> None:
+        """What the indenter puts in before a line that begins at `column`, where `blocks` are open."""
+        if column == column_of(blocks):
             self._add(found, node, rest)
         else:
-            inserted = self._indent_terminal if column > layout.column else self._dedent
-            self._waiting(waiting, Terminated(inserted, rest, column))[0].add(node)
+            inserted = self._indent_terminal if column > column_of(blocks) else self._dedent
+            self._waiting(waiting, Terminated(inserted, rest, column, blocks))[0].add(node)
 
     def finished(self, nodes: Iterable[int], ended: Iterable[tuple[Ended, int]] = ()) -> Finish:
         """What the end of the text comes to: open blocks are closed, and then the parser has to accept."""
@@ -267,8 +282,9 @@ class Parser:
         return result
 
     def _at_end_of(self, node: int) -> Terminated:
-        open_blocks = self.automaton.states[self.stacks.state[node]].layout.blocks
-        return Terminated(self._dedent if open_blocks else self.end)
+        """The end of the text, or what the indenter puts in before it: a block that is open has to be closed."""
+        viable = self.automaton.states[self.stacks.state[node]].viable
+        return Terminated(self.end if viable & self.automaton.end or self._dedent < 0 else self._dedent)
 
     def _add(self, found: set[Hypothesis], node: int, rest: Rx) -> None:
         """Add the hypothesis that the next terminal comes now, if what the rest has to be in lets any."""

@@ -8,6 +8,7 @@ text (its states are shared by all places in the grammar), or several hypotheses
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from constrained.automata.code_points import add_characters, spelling
 from constrained.automata.context_free.parser import AT_END, Ended, Finish, Hypothesis, Outcome, Parser
@@ -53,10 +54,10 @@ def _settled(
     found = list(hypotheses)
     left: frozenset[Ended] = frozenset()
     ended = tuple(ended)
-    if len(found) != 1 or found[0].rest is not ALL or ended or take_cuts or found[0].scan.begins_line:
+    if len(found) != 1 or found[0].rest is not ALL or ended or take_cuts or found[0].scan.line_break:
         closed, left = parser.closed(found, ended)
         found = list(closed)
-        if left:
+        if left or any(one.scan.line_break for one in found):
             return Step((), 0, parser.outcome(Outcome(hypotheses=closed, ended=left)))
         if not found:
             return None
@@ -143,7 +144,7 @@ def _decide_cuts(machine: Machine, made: Transitions, parser: Parser, scan: Scan
             items.append((ALL_LETTERS, (None, cut)))
         else:
             for characters, to in moves(cut.rest):
-                taken = Cut(cut.terminal, ALL, cut.column) if to is ALL else cut
+                taken = replace(cut, rest=ALL) if to is ALL else cut
                 items.append((letters(characters), (None, taken)))
     wide: list[tuple[Rx, int]] = []
     leaving: list[tuple[Rx, int]] = []
@@ -167,14 +168,14 @@ def _decide_cuts(machine: Machine, made: Transitions, parser: Parser, scan: Scan
             leaving.append((others, outcome))
     add_characters(machine, made, wide)
     _leave_before(made, parser, scan, wide, leaving)
-    at_end = tuple([Cut(cut.terminal, ALL, cut.column) for cut in scan.cuts if cut.rest.nullable])
+    at_end = tuple([replace(cut, rest=ALL) for cut in scan.cuts if cut.rest.nullable])
     if at_end:
         made.at_end(pop_before(parser.outcome(Outcome(cuts=at_end))))
 
 
 def _moved(machine: Machine, parser: Parser, to: Scan) -> Step:
     """Where a character leads that a scan alone reads."""
-    if to.begins_line:
+    if to.line_break:
         return Step((), 0, parser.outcome(Outcome(to)))
     if to.key:
         return Step((), machine.state((expand_scan, parser, to)))
