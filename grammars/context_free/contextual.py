@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from grammars.context_free.grammar import Indentation
 from grammars.context_free.layout import Blocks, Columns, columns
