@@ -13,9 +13,9 @@ from grammars import regular
 from grammars.errors import LimitExceeded
 from grammars.json_schema.array_algebra import ANY_ARRAY, array_within, complement_array, intersect_arrays
 from grammars.json_schema.formulas import Node, is_nothing
+from grammars.json_schema.number_algebra import meet_all_numbers, meet_numbers, other_numbers, unite_numbers
 from grammars.json_schema.numbers import NUMBER
 from grammars.json_schema.object_algebra import ANY_OBJECT, complement_object, intersect_objects, object_within
-from grammars.json_schema.quantities import meet_all_numbers, meet_numbers, other_numbers
 from grammars.json_schema.shapes import Alternatives, ArrayShape, ObjectShape
 from grammars.regular import ALL, NONE, Rx
 
@@ -191,7 +191,7 @@ def unite(members: Sequence[Alternatives]) -> Alternatives:
         return EVERYTHING
     return Alternatives(
         frozenset[str]().union(*[member.literals for member in members]),
-        _join([member.number for member in members], NUMBER),
+        unite_numbers([member.number for member in members]),
         _join([member.string for member in members], ALL),
         _gather([member.arrays for member in members], _ANY_ARRAYS),
         _gather([member.objects for member in members], _ANY_OBJECTS),

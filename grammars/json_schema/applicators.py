@@ -19,8 +19,8 @@ from grammars.json_schema.algebra import (
 )
 from grammars.json_schema.array_algebra import complement_array, intersect_arrays
 from grammars.json_schema.formulas import TRUE, Node, negation
+from grammars.json_schema.number_algebra import meet_numbers, other_numbers, unite_numbers
 from grammars.json_schema.object_algebra import complement_object, intersect_objects
-from grammars.json_schema.quantities import meet_numbers, other_numbers
 from grammars.json_schema.reader import malformed, members
 from grammars.json_schema.references import Resource, Target
 from grammars.json_schema.shapes import Alternatives, ArrayShape, ObjectShape
@@ -95,21 +95,30 @@ def exactly_one(value: SchemaValue, found: Alternatives) -> Alternatives:
             objects.update(dict.fromkeys(_object_apart(members_, others, value)))
     return Alternatives(
         frozenset(literal for literal, count in counts.items() if count == 1),
-        _one_language([branch.number for _, branch in pairs], meet_numbers, other_numbers),
-        _one_language([branch.string for _, branch in pairs], meet_strings, other_strings),
+        _one_language([branch.number for _, branch in pairs], meet_numbers, unite_numbers, other_numbers),
+        _one_language([branch.string for _, branch in pairs], meet_strings, _unite_strings, other_strings),
         tuple(arrays),
         tuple(objects),
     )
 
 
-def _one_language(languages: list[Rx], meeting: Callable[[Rx, Rx], Rx], others: Callable[[Rx], Rx]) -> Rx:
+def _one_language(
+    languages: list[Rx],
+    meeting: Callable[[Rx, Rx], Rx],
+    uniting: Callable[[list[Rx]], Rx],
+    others: Callable[[Rx], Rx],
+) -> Rx:
     """Texts that are in exactly one of the languages."""
     once = twice = NONE
     for rx in languages:
         if rx is not NONE:
-            twice = regular.union(twice, meeting(once, rx))
-            once = regular.union(once, rx)
+            twice = uniting([twice, meeting(once, rx)])
+            once = uniting([once, rx])
     return once if twice is NONE else meeting(once, others(twice))
+
+
+def _unite_strings(languages: list[Rx]) -> Rx:
+    return regular.union(*languages)
 
 
 def _array_apart(

@@ -1,21 +1,20 @@
-"""Numeric conditions as arithmetic: bounds and multiples meet without a product of automata.
-
-A language that came from one schema's numeric keywords remembers them.  Two such languages meet by the tighter bounds
-and all multiples together, and whether one lies within or apart from another is seen from the numbers themselves.
-"""
+"""What numeric keywords ask of a number: bounds and multiples, in exact arithmetic."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from weakref import WeakKeyDictionary
+from itertools import count
+from math import ceil, floor, gcd, lcm
 
 from grammars import regular
-from grammars.errors import LimitExceeded
-from grammars.json_schema.numbers import NUMBER, number_rx, other_number_rx
+from grammars.json_schema.numbers import number_rx
 from grammars.regular import NONE, Rx
+
+_FAR = 5_000
+"""Decimal places beyond which numbers are left to the automata, which compare them digit by digit."""
 
 _End = tuple[Decimal, bool]  # a bound, and whether it is itself outside
 
@@ -49,10 +48,7 @@ class Quantity:
             multiple_of=sorted(self.multiples) or None,
             draft4_integers=self.strict,
         )
-        if regular.is_empty(rx):
-            return NONE
-        _QUANTITIES[rx] = self
-        return rx
+        return NONE if regular.is_empty(rx) else rx
 
     def meets(self, other: Quantity) -> Quantity:
         """The numbers of both."""
@@ -68,71 +64,74 @@ class Quantity:
         """A sufficient test that every number of these is one of `other`."""
         if _tighter(self.low, other.low, 1) != self.low or _tighter(self.high, other.high, -1) != self.high:
             return False
-        if (other.strict and not self.strict) or (other.integer and not (self.integer or self._whole())):
+        if other.strict and not self.strict:
             return False
-        own = [Fraction(multiple) for multiple in self.multiples] + [Fraction(1)] * self.integer
-        return all(any(mine % Fraction(multiple) == 0 for mine in own) for multiple in other.multiples)
+        wanted, own = other._step(), self._step()
+        return wanted is None or (own is not None and own % wanted == 0)
 
-    def _whole(self) -> bool:
-        return any(multiple == multiple.to_integral_value() for multiple in self.multiples)
+    @staticmethod
+    def point(value: Decimal) -> Quantity:
+        """Exactly one number."""
+        return Quantity((value, False), (value, False))
 
+    def measurable(self) -> bool:
+        """Whether the operands are of a size that arithmetic on fractions can afford."""
+        numbers = [end[0] for end in (self.low, self.high) if end is not None]
+        return all(abs(number.adjusted()) < _FAR and _places(number) < _FAR for number in (*numbers, *self.multiples))
 
-_QUANTITIES: WeakKeyDictionary[Rx, Quantity] = WeakKeyDictionary()
-_COMPLEMENTS: WeakKeyDictionary[Rx, Quantity] = WeakKeyDictionary()
-_QUANTITIES[NUMBER] = Quantity()
+    def holds(self, number: Decimal) -> bool:
+        """Whether a number is one of these, whatever its text."""
+        if self.low is not None and (number < self.low[0] or (self.low[1] and number == self.low[0])):
+            return False
+        if self.high is not None and (number > self.high[0] or (self.high[1] and number == self.high[0])):
+            return False
+        step = self._step()
+        return step is None or Fraction(number) % step == 0
 
+    def _step(self) -> Fraction | None:
+        """The number whose multiples these are; `None` where they are on no grid."""
+        steps = [Fraction(multiple) for multiple in self.multiples] + [Fraction(1)] * self.integer
+        if not steps:
+            return None
+        return Fraction(lcm(*[step.numerator for step in steps]), gcd(*[step.denominator for step in steps]))
 
-def meet_all_numbers(languages: Iterable[Rx]) -> Rx:
-    """Intersection of several languages of numbers, those that are known as numbers first."""
-    found = NUMBER
-    for rx in sorted(dict.fromkeys(languages), key=lambda rx: rx not in _QUANTITIES):
-        found = meet_numbers(found, rx)
-    return found
+    def is_empty(self) -> bool:
+        """Whether there are no such numbers."""
+        if self.low is None or self.high is None:
+            return False
+        step = self._step()
+        if step is None:
+            return self.low[0] > self.high[0] or (self.low[0] == self.high[0] and (self.low[1] or self.high[1]))
+        first, last = Fraction(self.low[0]) / step, Fraction(self.high[0]) / step
+        lowest = floor(first) + 1 if self.low[1] else ceil(first)
+        return lowest > (ceil(last) - 1 if self.high[1] else floor(last))
 
+    def members(self, limit: int) -> list[Decimal] | None:
+        """All of these numbers, if they are on a grid and at most `limit`; else `None`."""
+        step = self._step()
+        if step is None or self.low is None or self.high is None:
+            return None
+        first, last = ceil(Fraction(self.low[0]) / step), floor(Fraction(self.high[0]) / step)
+        if last - first >= limit:
+            return None
+        found = [_decimal(index * step) for index in range(first, last + 1)]
+        return [number for number in found if self.holds(number)]
 
-def meet_numbers(a: Rx, b: Rx) -> Rx:
-    """Intersection of two languages of numbers; `NONE` itself where it is empty."""
-    if a is b or b is NUMBER:
-        return a
-    if a is NUMBER:
-        return b
-    if a is NONE or b is NONE:
-        return NONE
-    first, second = _QUANTITIES.get(a), _QUANTITIES.get(b)
-    if first is not None and second is not None:
-        return first.meets(second).language()
-    known, other = (first, b) if first is not None else (second, a)
-    excluded = _COMPLEMENTS.get(other)
-    if known is not None and excluded is not None:
-        if known.within(excluded):
-            return NONE
-        if _apart(known, excluded):
-            return a if first is not None else b
-    both = regular.intersect(a, b)
-    return NONE if regular.is_empty(both) else both
-
-
-def _apart(a: Quantity, b: Quantity) -> bool:
-    try:
-        return a.meets(b).language() is NONE
-    except LimitExceeded:  # too many remainders together; then it takes the automata to tell
-        return False
-
-
-def other_numbers(rx: Rx) -> Rx:
-    """Numbers that are not in a language of numbers; `NONE` itself where there are none.
-
-    Not the plain complement: of the many writings of a number, languages with bounds hold only those they can judge.
-    """
-    if rx is NONE or rx is NUMBER:
-        return NUMBER if rx is NONE else NONE
-    others = other_number_rx(rx)
-    if regular.is_empty(others):
-        return NONE
-    quantity = _QUANTITIES.get(rx)
-    if quantity is not None:
-        _COMPLEMENTS[others] = quantity
-    return others
+    def some_members(self) -> Iterator[Decimal]:
+        """Some of these numbers one by one, without end or until all were named: both sides of a bound's neighbourhood
+        and multiples of growing size on a grid, numbers of many digits off it."""
+        step = self._step()
+        start, end = (None if side is None else Fraction(side[0]) for side in (self.low, self.high))
+        anchor = start if start is not None else end if end is not None else Fraction(0)
+        upwards = 1 if start is not None or end is None else -1
+        if step is not None:
+            first = floor(anchor / step)
+            candidates = (_decimal((first + upwards * index) * step) for index in count())
+        else:
+            width = end - start if start is not None and end is not None else Fraction(2)
+            # Sevenths of a power of two: on no decimal grid that schemas use.
+            candidates = (_decimal(anchor + upwards * width * (7 * index + 1) / 1024) for index in range(145))
+        return (number for number in candidates if self.holds(number))
 
 
 def tighter_bound(inclusive: Decimal | None, exclusive: Decimal | None, side: int) -> _End | None:
@@ -156,3 +155,16 @@ def _tighter(a: _End | None, b: _End | None, side: int) -> _End | None:
     if a[0] == b[0]:
         return (a[0], a[1] or b[1])
     return a if (a[0] > b[0]) == (side > 0) else b
+
+
+def _places(number: Decimal) -> int:
+    exponent = number.as_tuple().exponent
+    assert isinstance(exponent, int)
+    return abs(exponent)
+
+
+def _decimal(number: Fraction) -> Decimal:
+    """A fraction whose denominator divides a power of ten, exactly."""
+    twos = number.denominator.bit_length()
+    scaled = number * 10**twos
+    return Decimal(f"{scaled.numerator}e-{twos}")

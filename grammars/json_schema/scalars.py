@@ -14,7 +14,8 @@ from grammars.json_schema.array_algebra import array_shape
 from grammars.json_schema.drafts import asserts_formats
 from grammars.json_schema.formats import format_rx
 from grammars.json_schema.formulas import FALSE, SHARED, Node
-from grammars.json_schema.numbers import NUMBER, equal_number_rx
+from grammars.json_schema.number_algebra import language_of, language_of_values
+from grammars.json_schema.numbers import NUMBER
 from grammars.json_schema.object_algebra import object_shape
 from grammars.json_schema.quantities import Quantity, tighter_bound
 from grammars.json_schema.reader import bounds, decimal, malformed, natural, number
@@ -50,7 +51,7 @@ def number_language(value: SchemaValue, present: frozenset[str], integer: bool) 
         integer and draft.strict_integers,
     )
     try:
-        return quantity.language()
+        return language_of(quantity)
     except LimitExceeded as error:
         raise LimitExceeded(error.message, pointer, error.keyword or "multipleOf") from None
 
@@ -175,7 +176,7 @@ def constants(values: Iterable[Any], pointer: str) -> Alternatives:
             numbers[decimal(value)] = None
     return Alternatives(
         frozenset(literals),
-        regular.union(*map(equal_number_rx, numbers)) if numbers else NONE,
+        language_of_values(numbers),
         regular.literals(strings) if strings else NONE,
         tuple(arrays),
         tuple(objects),
