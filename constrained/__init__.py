@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from constrained.tools import Tool, ToolCall
     from constrained.vocabulary import Vocabulary
     from engine.sampling import Sampling
-    from grammars import Choice, JsonSchema, Regex
+    from grammars import Choice, Gbnf, JsonSchema, Lark, Regex
 
 __version__ = "0.1.0"
 
@@ -45,9 +45,11 @@ __all__ = [
     "Constraint",
     "EmptyLanguage",
     "EmptyRow",
+    "Gbnf",
     "Generation",
     "GrammarError",
     "JsonSchema",
+    "Lark",
     "LarkError",
     "LimitExceeded",
     "Limits",
@@ -74,8 +76,10 @@ _HOMES = {
     "LLM": "constrained.llm",
     "Choice": "grammars",
     "Constraint": "constrained.compile",
+    "Gbnf": "grammars",
     "Generation": "constrained.results",
     "JsonSchema": "grammars",
+    "Lark": "grammars",
     "Limits": "constrained.limits",
     "Matcher": "constrained.matcher",
     "Metrics": "constrained.results",

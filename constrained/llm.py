@@ -8,8 +8,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar, overload
 
-from constrained.compile import Constraint, Grammar, check_grammar, compile
-from constrained.errors import UnsupportedFeature
+from constrained.compile import Constraint, check_grammar, compile
 from constrained.kernel_notice import announce_compilation
 from constrained.options import EngineOptions, format_size
 from constrained.prompts import Prompt, as_messages, with_schema, with_tools
@@ -26,7 +25,7 @@ from engine.loading.default_model import Progress
 from engine.model import Model
 from engine.sampling import Sampling
 from engine.text import Text
-from grammars import JsonSchema
+from grammars import Grammar, JsonSchema
 
 T = TypeVar("T")
 
@@ -237,10 +236,6 @@ class LLM:
             return constraint, None
         if isinstance(constraint, Grammar) and not isinstance(constraint, JsonSchema):
             return compile(constraint, self.vocabulary), None
-        if type(constraint).__module__.partition(".")[0] == "grammars" and not isinstance(constraint, Grammar):
-            raise UnsupportedFeature(
-                f"{type(constraint).__name__} grammars are not available yet; use JsonSchema, Regex or Choice"
-            )
         source = read_schema(constraint)
         check_grammar(source.grammar)  # what is wrong further down is said before the first token, too
         return compile(source.grammar, self.vocabulary), source.parse

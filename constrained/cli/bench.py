@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from constrained.cli.errors import OK, UsageError
-from constrained.cli.grammar_options import read_file
+from constrained.cli.grammar_options import FORMATS, read_file
 from constrained.cli.tokenizer_option import add_tokenizer_option, read_vocabulary
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     group = masks.add_argument_group("options of the schemas")
     group.add_argument("--whitespace", default="bounded", metavar="bounded|compact|any|RE", help="between JSON tokens")
     group.add_argument("--property-order", default="schema", choices=["schema", "any"])
-    group.add_argument("--formats", default="assert", choices=["assert", "annotate", "strict"])
+    group.add_argument("--formats", default="declared", choices=FORMATS)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -12,10 +12,9 @@ from typing import Any
 from constrained.cli.errors import OK, USAGE, UsageError
 from constrained.cli.grammar_options import KINDS, add_grammar_options, read_grammar
 from constrained.cli.tokenizer_option import add_tokenizer_option, read_vocabulary
-from constrained.compile import Grammar
 from constrained.compile import compile as compile_grammar
 from constrained.errors import GrammarError
-from grammars import JsonSchema
+from grammars import Grammar, JsonSchema
 from grammars.json_schema import check_reachable, root_value
 
 # Keywords that say something about a schema without constraining its instances (2020-12 Validation, sections 8 and 9).

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import sys
 from typing import TYPE_CHECKING, Any
 
 from constrained.cli.errors import OK, UsageError
 from constrained.cli.grammar_options import add_grammar_options, read_grammar
 from constrained.cli.progress import progress_bars
-from grammars import UnsupportedFeature
+from grammars import Grammar, JsonSchema
 
 if TYPE_CHECKING:
-    from constrained.compile import Grammar
     from constrained.llm import LLM
     from constrained.results import Generation
     from constrained.streaming import TextStream
@@ -46,8 +46,15 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("--prompt: the prompt is empty")
     sampling = _sampling(options)
     if grammar is not None:
-        check(grammar)  # before a model is fetched or loaded for it
-    llm = _load(options)
+        from constrained.compile import check_grammar
+
+        check_grammar(grammar)  # before a model is fetched or loaded for it
+    gc.disable()  # loading makes many objects and drops none
+    try:
+        llm = _load(options)
+    finally:
+        gc.enable()
+        gc.freeze()
     stream = _start(llm, prompt, grammar, options.max_tokens, sampling)
     with stream:
         for event in stream:
@@ -64,17 +71,6 @@ def run(options: argparse.Namespace) -> int:
         sys.stdout.flush()
         print_stats(generation)
     return OK
-
-
-def check(grammar: Grammar) -> None:
-    """Raise what `compile` would, without a vocabulary."""
-    from constrained.compile import Grammar, check_grammar
-
-    if not isinstance(grammar, Grammar):
-        raise UnsupportedFeature(
-            f"{type(grammar).__name__} grammars are not available yet; use --schema, --regex or --choice"
-        )
-    check_grammar(grammar)
 
 
 def _sampling(options: argparse.Namespace) -> Any:
@@ -103,8 +99,6 @@ def _load(options: argparse.Namespace) -> LLM:
 
 
 def _start(llm: LLM, prompt: str, grammar: Grammar | None, max_tokens: int, sampling: Any) -> TextStream:
-    from grammars import JsonSchema
-
     if isinstance(grammar, JsonSchema):
         return llm.stream_json(prompt, grammar, max_tokens=max_tokens, sampling=sampling)
     return llm.stream(prompt, grammar, max_tokens=max_tokens, sampling=sampling)

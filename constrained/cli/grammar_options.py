@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import grammars
 from constrained.cli.errors import UsageError
-from grammars import Choice, JsonSchema, Regex, UnsupportedFeature
-
-if TYPE_CHECKING:
-    from constrained.compile import Grammar
+from grammars import Choice, Grammar, JsonSchema, Lark, Regex
 
 KINDS = "--schema FILE, --regex RE, --lark FILE or --choice TEXT"
-_OPTIONS_OF = {
-    "schema": {"whitespace": "bounded", "property_order": "schema", "formats": "assert"},
-    "lark": {"start": "start", "lexer": "dynamic"},
-}
+FORMATS = ["declared", "assert", "annotate", "strict"]
+_OPTIONS_OF = {"schema": ("whitespace", "property_order", "formats"), "lark": ("start", "lexer")}
 
 
 def add_grammar_options(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +24,7 @@ def add_grammar_options(parser: argparse.ArgumentParser) -> None:
     options = parser.add_argument_group("options of --schema")
     options.add_argument("--whitespace", metavar="bounded|compact|any|RE", help="between JSON tokens (bounded)")
     options.add_argument("--property-order", choices=["schema", "any"], help="of objects (schema)")
-    options.add_argument("--formats", choices=["assert", "annotate", "strict"], help="what `format` does (assert)")
+    options.add_argument("--formats", choices=FORMATS, help="what `format` does (declared)")
     options = parser.add_argument_group("options of --lark")
     options.add_argument("--start", metavar="RULE", help="the rule to begin with (start)")
     options.add_argument("--lexer", choices=["dynamic", "contextual"], help="how the text is cut (dynamic)")
@@ -54,30 +48,18 @@ def read_grammar(options: argparse.Namespace) -> Grammar | None:
     if options.choice is not None:
         return Choice(options.choice)
     if options.lark is not None:
-        return _read_lark(options.lark, of_kind["lark"])
+        read_file(options.lark, "--lark")
+        return Lark(Path(options.lark), **of_kind["lark"])
     return None
 
 
 def _options_of(kind: str, options: argparse.Namespace, given: list[str]) -> dict[str, Any]:
-    """The options of one kind of grammar, with their defaults; refused where another kind, or none, was given."""
-    values = {}
-    for name, default in _OPTIONS_OF[kind].items():
-        value = getattr(options, name)
-        if value is not None and kind not in given:
-            raise UsageError(
-                f"--{name.replace('_', '-')} is an option of --{kind}; leave it out, or give --{kind} FILE"
-            )
-        values[name] = default if value is None else value
+    """The options that were given of one kind of grammar; refused where the grammar is of another kind or there is none."""
+    values = {name: getattr(options, name) for name in _OPTIONS_OF[kind] if getattr(options, name) is not None}
+    if values and kind not in given:
+        name = next(iter(values)).replace("_", "-")
+        raise UsageError(f"--{name} is an option of --{kind}; leave it out, or give --{kind} FILE")
     return values
-
-
-def _read_lark(path: str, options: dict[str, Any]) -> Grammar:
-    lark = getattr(grammars, "Lark", None)
-    if lark is None:
-        raise UnsupportedFeature("--lark: Lark grammars are not available yet; use --schema, --regex or --choice")
-    read_file(path, "--lark")
-    made: Grammar = lark(Path(path), **options)
-    return made
 
 
 def read_file(path: str, option: str) -> bytes:

@@ -134,6 +134,11 @@ def test_a_lark_grammar_that_is_not_there(run: Run) -> None:
     _refused(run("generate", "--lark", "g.lark", "--prompt", "x"), 2, "--lark", "g.lark")
 
 
+def test_a_lark_grammar_that_does_not_parse(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "g.lark").write_text('start: "a\n')
+    _refused(run("generate", "--lark", "g.lark", "--prompt", "x"), 2, "line 1")
+
+
 @pytest.mark.parametrize(
     ("given", "option"), [("--regex", "--whitespace"), ("--choice", "--formats"), ("--schema", "--start")]
 )
