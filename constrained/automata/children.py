@@ -8,7 +8,7 @@ from typing import Any
 from constrained.automata.pending import Pending
 from constrained.kernels.tables import OPERAND_MASK
 from grammars.errors import LimitExceeded
-from grammars.json_schema.shapes import Value
+from grammars.json_schema.shapes import Alternatives, Value
 
 Progress = tuple[Any, ...]
 """How far each alternative has come (None for one that has failed).  After a key or before an item, a `Pending` stands
@@ -38,12 +38,28 @@ def distinct(wanted: Iterable[Wanted]) -> tuple[tuple[Value, ...], Indices]:
         else:
             indices.append(numbers.setdefault(one, len(numbers)))
     if len(numbers) > MOST_VALUES:
+        numbers, indices = _merged(numbers, indices)
+    if len(numbers) > MOST_VALUES:
         pointers = [value.pointer for value in numbers if value.pointer]
         raise LimitExceeded(
             f"{len(numbers)} overlapping alternatives meet in one value; at most {MOST_VALUES} are kept apart",
             pointer=pointers[0] if pointers else None,
         )
     return tuple(numbers), tuple(indices)
+
+
+def _merged(numbers: dict[Value, int], indices: list[Any]) -> tuple[dict[Value, int], list[Any]]:
+    """The same with one value for all that have the same instances on their face."""
+    by_shapes: dict[Alternatives, int] = {}
+    after = [by_shapes.setdefault(value.alternatives(), len(by_shapes)) for value in numbers]
+    firsts: dict[int, Value] = {}
+    for value, number in zip(numbers, after, strict=True):
+        firsts.setdefault(number, value)
+    renamed: list[Any] = [
+        tuple([after[at] for at in index]) if type(index) is tuple else index if index < 0 else after[index]
+        for index in indices
+    ]
+    return {value: number for number, value in firsts.items()}, renamed
 
 
 def survivors(progress: Progress, indices: Sequence[Any], outcome: int) -> Progress:
@@ -64,7 +80,7 @@ def outcomes_of(progress: Progress, indices: Sequence[Any]) -> list[int]:
     for one, index in zip(progress, indices, strict=True):
         if type(index) is tuple:
             for own in one.outcomes():
-                found[sum(1 << at for bit, at in enumerate(index) if own >> bit & 1)] = None
+                found[sum({1 << at for bit, at in enumerate(index) if own >> bit & 1})] = None
         elif index >= 0:
             found[1 << index] = None
     return list(found)

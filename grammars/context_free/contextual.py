@@ -207,13 +207,12 @@ class ContextualLexer(Lexer):
             terminal = _named(one)
             reads = one.viable if terminal == one.terminal else bool(one.viable_keywords >> terminal & 1)
             column = -1
-            blocks: Blocks = ()
             if one.line is not None:
                 assert one.line.columns is not None
-                column, blocks = one.line.column, one.line.columns.blocks
+                column = one.line.column
                 reads = reads and column >= 0 and one.line.columns.admits(column)
             if reads and rest is not NONE and not is_empty(rest):
-                cuts.append(Cut(terminal, rest, column, blocks))
+                cuts.append(Cut(terminal, rest, column))
             need = intersect(need, complement(rests))
             if need is NONE:
                 break

@@ -39,16 +39,16 @@ class Columns(NamedTuple):
     Attributes:
         allowed: columns of blocks that are open.
         deeper: whether a new block may be opened, further in than all of them.
-        blocks: the open blocks.
+        current: the column of the innermost block.
     """
 
     allowed: frozenset[int]
     deeper: bool
-    blocks: Blocks
+    current: int
 
     def admits(self, column: int) -> bool:
         """Whether the next line may begin at `column`."""
-        return column in self.allowed or (self.deeper and column_of(self.blocks) < column <= MOST_COLUMNS)
+        return column in self.allowed or (self.deeper and self.current < column <= MOST_COLUMNS)
 
     def counted(self, column: int) -> int:
         """`column`, or one that stands for all that are too far in."""
@@ -73,7 +73,7 @@ def columns(blocks: Blocks, viable: int, indentation: Indentation, end: int) -> 
         if not left or not mask & dedent:
             break
         mask, left = left[-1].after, left[:-1]
-    return Columns(frozenset(allowed), bool(viable >> indentation.indent & 1), blocks)
+    return Columns(frozenset(allowed), bool(viable >> indentation.indent & 1), column_of(blocks))
 
 
 def _may_end(blocks: Blocks, mask: int, dedent: int, end: int) -> bool:

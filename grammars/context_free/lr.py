@@ -8,7 +8,7 @@ stack (with the actions of a given LALR table) or all of them (GLR).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from grammars.context_free.grammar import Indentation, LalrTable, Rule
 from grammars.context_free.layout import Block, Blocks
@@ -34,7 +34,7 @@ class State:
         number: its number.
         kernel: its items.
         table: the state of the given table that it refines; -1 without one.
-        blocks: of the state in which a block has just been opened, and of the start: the blocks that are open.
+        blocks: of the state in which a block or a line has just been opened, and of the start: the blocks that are open.
         enclosed: with an indenter: whether a parenthesis is open.
         viable: the terminals that may come next, the end included.
         shifts: terminals that it reads itself.
@@ -118,6 +118,16 @@ class Automaton:
             found = -1 if kernel is None else self._state(kernel, self._table_target(here.table, symbol), blocks)
             here.targets[symbol, blocks] = found
         return found
+
+    def knowing(self, state: int, blocks: Blocks) -> int:
+        """The state that is like `state` and knows the blocks that are open."""
+        here = self.states[state]
+        number = self._numbers.get((here.table, here.kernel, blocks))
+        if number is None:
+            number = len(self.states)
+            self._numbers[here.table, here.kernel, blocks] = number
+            self.states.append(replace(here, number=number, blocks=blocks))
+        return number
 
     def opened(self, state: int, outer: Blocks, column: int) -> Blocks:
         """The blocks that are open when `state` opens one at `column`."""

@@ -27,13 +27,11 @@ class Cut:
         terminal: its number.
         rest: what the text after it, up to its end, must be in.
         column: of a line break: how far the next line is indented.
-        blocks: of a line break: the blocks that are open before that line.
     """
 
     terminal: int
     rest: Rx = ALL
     column: int = -1
-    blocks: Blocks = ()
 
 
 @dataclass(eq=False, slots=True)

@@ -210,7 +210,9 @@ class Parser:
         for cut in scan.cuts:
             left = intersect(rest, cut.rest)
             if cut.column >= 0:
-                self._indent(node, left, cut.column, cut.blocks, found, waiting)
+                blocks = self.stacks.blocks(node)
+                assert blocks is not None  # the parser read the line break in a state that knows them
+                self._indent(node, left, cut.column, blocks, found, waiting)
             elif cut.terminal in self.ignored or self._is_dropped(cut.terminal, node):
                 self._add(found, node, left)
             else:
@@ -226,9 +228,11 @@ class Parser:
         if blocks is None:
             found.add(Hypothesis(node, self.lexer.scan(scan.key, line_break=BREAK_READ), rest))
             return
-        line = self.lexer.line(scan, self.stacks.state[node], blocks)
+        stacks = self.stacks
+        line = self.lexer.line(scan, stacks.state[node], blocks)
         if line is not None:
-            self._take(Hypothesis(node, line, rest), found, waiting)
+            knowing = stacks.node(self.automaton.knowing(stacks.state[node], blocks), stacks.below[node])
+            self._take(Hypothesis(knowing, line, rest), found, waiting)
 
     @staticmethod
     def _waiting(waiting: Waiting, last: Terminated) -> tuple[set[int], set[tuple[int, int]]]:
