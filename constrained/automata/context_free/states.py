@@ -11,7 +11,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from constrained.automata.code_points import add_characters, spelling
-from constrained.automata.context_free.parser import AT_END, Ended, Finish, Hypothesis, Outcome, Parser
+from constrained.automata.context_free.closing import Closing
+from constrained.automata.context_free.hypotheses import AT_END, Ended, Finish, Hypothesis, Outcome
+from constrained.automata.context_free.parser import Parser
 from constrained.automata.machine import Machine
 from constrained.automata.text import SOLE
 from constrained.automata.transitions import Transitions
@@ -52,13 +54,14 @@ def _settled(
         take_cuts: whether a single hypothesis has to take the terminals that end with it.
     """  # fmt: skip
     found = list(hypotheses)
-    left: frozenset[Ended] = frozenset()
     ended = tuple(ended)
     if len(found) != 1 or found[0].rest is not ALL or ended or take_cuts or found[0].scan.line_break:
-        closed, left = parser.closed(found, ended)
-        found = list(closed)
-        if left or any(one.scan.line_break for one in found):
-            return Step((), 0, parser.outcome(Outcome(hypotheses=closed, ended=left)))
+        closing = Closing(parser)
+        closing.close(found, ended)
+        found = closing.joined()
+        if closing.below or any(one.scan.line_break for one in found):
+            left = Outcome(hypotheses=frozenset(found), ended=frozenset(closing.below))
+            return Step((), 0, parser.outcome(left))
         if not found:
             return None
     stacks = parser.stacks
@@ -231,7 +234,7 @@ def expand_hypotheses(machine: Machine, parser: Parser, hypotheses: frozenset[Hy
     add_characters(machine, made, wide)
     ending = [one.node for one in ordered if one.scan.may_end and one.rest.nullable]
     if ending:
-        state = _finished(machine, parser, parser.finished(ending))
+        state = _finished(machine, parser, Closing(parser).finish(ending))
         if state:
             made.at_end(pop_before(machine.key(state)[1]))
     return made
@@ -255,7 +258,7 @@ def resolve_node(machine: Machine, outcome: int, parser: Parser, node: int) -> i
     if value.ends:
         if value.accepts and not stacks.below[node]:
             return machine.state((expand_leave, SOLE))
-        return _finished(machine, parser, parser.finished([node] if value is AT_END else [], ended))
+        return _finished(machine, parser, Closing(parser).finish([node] if value is AT_END else [], ended))
     if value.scan is not None or value.cuts:
         scan = value.scan if value.scan is not None else parser.lexer.scan((), value.cuts)
         hypotheses = [Hypothesis(node, scan, ALL)]
