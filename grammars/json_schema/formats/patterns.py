@@ -3,7 +3,9 @@ r"""regex: patterns of ECMA-262 (section 22.2.1) that mean the same with and wit
 Balanced brackets are not regular, so groups nest up to `MAX_DEPTH`.  Every member is a valid pattern under the strict
 grammar (`u`).  Left out, though valid: back references by number, `\0`, `\u{...}`, surrogate escapes, inline modifiers,
 repeats beyond 999, ranges in classes whose ends are not printable ASCII, hyphens in classes that are neither first nor
-last nor in a range, groups named with more than ASCII letters, digits, `_` and `$`.
+last nor in a range, groups named with more than ASCII letters, digits, `_` and `$`.  Single letters and a few common names
+are known names, which may be referred to; of other names there is at most one, which is not, so that no state depends
+on how it was spelled.
 """
 
 from __future__ import annotations
@@ -53,13 +55,19 @@ _NAME_PART = (*_NAME_START, *DIGITS)
 _RANGE_ENDS = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in "\\]-^[")
 _CLASS_OTHERS = difference(ANY, chars(among("\\]-" + _RANGE_ENDS)))
 
+_KNOWN_NAMES = (
+    *(chr(code) for low, high in _NAME_START for code in range(low, high + 1)),
+    *["year", "month", "day", "hour", "minute", "second", "date", "time", "name", "key", "value", "id", "word", "tag"],
+    *["first", "last", "quote", "host", "port", "path", "query", "user", "domain", "major", "minor", "patch", "number"],
+)
+
 # What may come next is a matter of what came before: nothing to repeat, something, or a repeat to be made lazy.
 _BARE, _ATOM, _REPEAT = range(3)
 
 
 def regex_rx() -> Rx:
     """Patterns, without delimiters and flags."""
-    return unfold(_Pattern((), (), _BARE))
+    return unfold(_Pattern((), (), False, _BARE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +76,14 @@ class _Pattern(Unfolding):
 
     Attributes:
         open: of each open bracket, outermost first, whether what it encloses may be repeated (lookarounds may not).
-        names: of the named groups so far.
+        names: of the groups so far that have known names.
+        named: whether a group has another name.
         after: `_BARE`, `_ATOM` or `_REPEAT`.
     """
 
     open: tuple[bool, ...]
     names: tuple[str, ...]
+    named: bool
     after: int
 
     @property
@@ -82,7 +92,7 @@ class _Pattern(Unfolding):
 
     @property
     def order(self) -> int:
-        return hash((1, *self.open, self.after, _order(self.names)))
+        return hash((1, *self.open, self.after, self.named, _order(self.names)))
 
     def set_moves(self) -> list[tuple[Rx, Rx]]:
         atom = self._then(_ATOM)
@@ -101,33 +111,41 @@ class _Pattern(Unfolding):
         elif self.after == _REPEAT:
             parts.append(concat(literal("?"), bare))
         if self.open:
-            closed = _Pattern(self.open[:-1], self.names, _ATOM if self.open[-1] else _BARE)
+            closed = _Pattern(self.open[:-1], self.names, self.named, _ATOM if self.open[-1] else _BARE)
             parts.append(concat(literal(")"), unfold(closed)))
         if len(self.open) < MAX_DEPTH:
-            group = unfold(_Pattern((*self.open, True), self.names, _BARE))
-            look = unfold(_Pattern((*self.open, False), self.names, _BARE))
+            group = unfold(_Pattern((*self.open, True), self.names, self.named, _BARE))
+            look = unfold(_Pattern((*self.open, False), self.names, self.named, _BARE))
             parts += [
                 concat(literals(["(", "(?:"]), group),
                 concat(literals(["(?=", "(?!", "(?<=", "(?<!"]), look),
             ]
             if len(self.names) < MAX_NAMES:
-                parts.append(concat(literal("(?<"), unfold(_Name(self.open, self.names, ""))))
+                parts.append(concat(literal("(?<"), unfold(_Name(self.open, self.names, self.named, "", 0))))
         return list(moves(union(*parts)))
 
     def moves(self) -> Iterator[tuple[int, int, Rx]]:
         return _flat(self.set_moves())
 
     def _then(self, after: int) -> Rx:
-        return unfold(_Pattern(self.open, self.names, after))
+        return unfold(_Pattern(self.open, self.names, self.named, after))
 
 
 @dataclass(frozen=True, slots=True)
 class _Name(Unfolding):
-    """Inside the name of a group, which must not be one of `names`."""
+    """Inside the name of a group.
+
+    Attributes:
+        open, names, named: of the pattern around.
+        read: what has been read, as long as a known name begins so.
+        length: how many characters have been read.
+    """
 
     open: tuple[bool, ...]
     names: tuple[str, ...]
+    named: bool
     read: str
+    length: int
 
     @property
     def nullable(self) -> bool:
@@ -135,20 +153,26 @@ class _Name(Unfolding):
 
     @property
     def order(self) -> int:
-        return hash((2, *self.open, _order((*self.names, self.read))))
+        return hash((2, *self.open, self.named, self.length, _order((*self.names, self.read))))
 
     def moves(self) -> Iterator[tuple[int, int, Rx]]:
-        if self.read and self.read not in self.names:
-            yield 0x3E, 0x3E, unfold(_Pattern((*self.open, True), (*self.names, self.read), _BARE))
-        # A name of full length that is taken already would be a dead end.
-        most = MAX_NAME_LENGTH - 1 if self.read in self.names else MAX_NAME_LENGTH
-        if len(self.read) >= most:
+        opened = (*self.open, True)
+        if self.read in _KNOWN_NAMES:
+            if self.read not in self.names:
+                yield 0x3E, 0x3E, unfold(_Pattern(opened, (*self.names, self.read), self.named, _BARE))
+        elif self.length and not self.named:
+            yield 0x3E, 0x3E, unfold(_Pattern(opened, self.names, True, _BARE))
+        if self.length == MAX_NAME_LENGTH:
             return
-        for low, high in _NAME_PART if self.read else _NAME_START:
+        unknown = unfold(_Name(self.open, self.names, self.named, "", self.length + 1))
+        for low, high in _NAME_PART if self.length else _NAME_START:
             for code in range(low, high + 1):
                 longer = self.read + chr(code)
-                if len(longer) < MAX_NAME_LENGTH or longer not in self.names:
-                    yield code, code, unfold(_Name(self.open, self.names, longer))
+                known = [name for name in _KNOWN_NAMES if name.startswith(longer)] if len(longer) > self.length else []
+                if known and not (self.named and all(name in self.names for name in known)):
+                    yield code, code, unfold(_Name(self.open, self.names, self.named, longer, self.length + 1))
+                elif not known and not self.named:
+                    yield code, code, unknown
 
 
 @dataclass(frozen=True, slots=True)
