@@ -12,6 +12,7 @@ from constrained.automata.completions import UNKNOWN, pushed
 from constrained.automata.settling import looks_back, settled
 from constrained.budget import Budget
 from constrained.errors import TokenRejected
+from constrained.kernels import handles as h
 from constrained.kernels import machine as m
 from constrained.kernels import tables as t
 from constrained.kernels.forced import forced_bytes
@@ -45,9 +46,11 @@ class Matcher:
         self._bounds = constraint.token_bounds
         self._ends = constraint.end_tokens
         self._scratch = 2 * self._machine.horizon + _SPARE_CELLS
-        self.cells: NDArray[np.int32] = np.zeros((self._scratch + 32, t.CELL_COLUMNS), dtype=np.int32)
-        self._history: NDArray[np.int32] = np.empty((_FIRST_TOKENS, 4), dtype=np.int32)
-        self._text: NDArray[np.uint8] = np.empty(512, dtype=np.uint8)
+        self._handles = constraint.store.handles
+        self._own: NDArray[np.int64] = np.zeros((h.OWN, 3), dtype=np.int64)
+        self._hold_cells(np.zeros((self._scratch + 32, t.CELL_COLUMNS), dtype=np.int32))
+        self._hold_history(np.empty((_FIRST_TOKENS, 4), dtype=np.int32))
+        self._hold_text(np.empty(512, dtype=np.uint8))
         self._registers: NDArray[np.int64] = np.zeros(16, dtype=np.int64)
         self.store.enrol(id(self), self._registers)
         self._tokens: list[int] = []
@@ -56,6 +59,18 @@ class Matcher:
         self.reset()
         if max_tokens is not None:
             self._budget = Budget(self, max_tokens, constraint.completions)
+
+    def _hold_cells(self, cells: NDArray[np.int32]) -> None:
+        self.cells: NDArray[np.int32] = cells
+        h.hold(self._own, h.O_CELLS, cells)
+
+    def _hold_history(self, history: NDArray[np.int32]) -> None:
+        self._history: NDArray[np.int32] = history
+        h.hold(self._own, h.O_HISTORY, history)
+
+    def _hold_text(self, text: NDArray[np.uint8]) -> None:
+        self._text: NDArray[np.uint8] = text
+        h.hold(self._own, h.O_TEXT, text)
 
     def reset(self) -> None:
         """Back to the empty text."""
@@ -79,13 +94,15 @@ class Matcher:
         Raises:
             LimitExceeded: the row cannot be made within the limits.
         """
-        number = int(self._registers[m.M_ROW])
-        if number < 0:
-            number = self._find_row()
         if self._finished:
             row[:] = 0
             return
-        self.store.write(number, row)
+        if row.shape != self.store.row_shape:
+            raise self.store.wrong_shape(row)
+        number = h.write_found(self._handles, self._registers, row)
+        if number < 0:
+            number = self._find_row()
+            h.write_numbered(self._handles, number, row)
         if self._budget is not None:
             self._budget.restrict(self, number, row)
         if number in self.store.open_tokens:
@@ -108,27 +125,18 @@ class Matcher:
             LimitExceeded: the stack grew past its limit; the matcher is as it was.
         """
         if not self._finished:
-            try:
-                first, last = self._bounds[token], self._bounds[token + 1]
-            except IndexError:
-                first = last = 0
-            if first < last and token >= 0:
-                machine = self._machine
-                status = m.commit(
-                    machine.states, machine.maps, machine.actions, machine.memo, self.cells, self._history, self._text,
-                    self._registers, self._blob, first, last,
-                )  # fmt: skip
-                if status == t.OK or (status != t.REJECTED and self._commit_slowly(status, first, last)):
-                    self._tokens.append(token)
-                    if self._budget is not None and not self._budget.admits(self, token):
-                        self._take_back(1)
-                        raise TokenRejected(
-                            f"token {token} is not allowed: the text could not be finished within "
-                            f"max_tokens={self._budget.max_tokens}",
-                            token,
-                        )
-                    return
-            elif token in self._ends and self.is_accepting():
+            status = h.commit_token(self._handles, self._machine.memo, self._own, self._registers, token)
+            if status == t.OK or (status != t.REJECTED and self._commit_slowly(status, token)):
+                self._tokens.append(token)
+                if self._budget is not None and not self._budget.admits(self, token):
+                    self._take_back(1)
+                    raise TokenRejected(
+                        f"token {token} is not allowed: the text could not be finished within "
+                        f"max_tokens={self._budget.max_tokens}",
+                        token,
+                    )
+                return
+            if token in self._ends and self.is_accepting():
                 self._finished = True
                 self._tokens.append(token)
                 return
@@ -197,9 +205,10 @@ class Matcher:
         """A copy that goes its own way."""
         other = Matcher.__new__(Matcher)
         other.__dict__.update(self.__dict__)
-        other.cells = self.cells.copy()
-        other._history = self._history.copy()
-        other._text = self._text.copy()
+        other._own = self._own.copy()
+        other._hold_cells(self.cells.copy())
+        other._hold_history(self._history.copy())
+        other._hold_text(self._text.copy())
         other._registers = self._registers.copy()
         other._registers[m.M_HITS] = 0
         self.store.enrol(id(other), other._registers)
@@ -346,7 +355,7 @@ class Matcher:
     def _find_row(self) -> int:
         registers = self._registers
         state, cell = int(registers[m.M_STATE]), int(registers[m.M_CELL])
-        number = int(m.look_up(self._machine.states, self._machine.memo, self.cells, state, cell))
+        number = h.row_of(self._handles, self._machine.memo, self.cells, state, cell)
         if number >= 0:
             registers[m.M_HITS] += 1
         else:
@@ -362,11 +371,12 @@ class Matcher:
             self._check_depth()
             cells = np.zeros((2 * top + 2 * self._scratch, t.CELL_COLUMNS), dtype=np.int32)
             cells[:top] = self.cells[:top]
-            self.cells = cells
+            self._hold_cells(cells)
 
-    def _commit_slowly(self, status: int, first: int, last: int) -> bool:
+    def _commit_slowly(self, status: int, token: int) -> bool:
         """Supply what the kernel asks for until the token is committed (True) or refused (False)."""
         machine, registers = self._machine, self._registers
+        first, last = self._bounds[token], self._bounds[token + 1]
         while status != t.OK:
             if status == t.REJECTED:
                 return False
@@ -375,16 +385,13 @@ class Matcher:
             if self._supply(status, int(registers[m.M_DETAIL]), int(registers[m.M_OUTCOME])):
                 pass
             elif status == t.HISTORY_FULL:
-                self._history = np.concatenate([self._history, np.empty_like(self._history)])
-                self._text = np.concatenate([self._text, np.empty(len(self._text) + last - first, dtype=np.uint8)])
+                self._hold_history(np.concatenate([self._history, np.empty_like(self._history)]))
+                self._hold_text(np.concatenate([self._text, np.empty(len(self._text) + last - first, dtype=np.uint8)]))
             elif status == t.CELLS_FULL:
                 self._grow_cells()
             else:
                 raise AssertionError(f"commit ended with status {status}")
-            status = m.commit(
-                machine.states, machine.maps, machine.actions, machine.memo, self.cells, self._history, self._text,
-                registers, self._blob, first, last,
-            )  # fmt: skip
+            status = h.commit_token(self._handles, machine.memo, self._own, registers, token)
         return self._within_depth()
 
     def _commit_in_parts(self, first: int, last: int) -> bool:
@@ -396,9 +403,9 @@ class Matcher:
         registers = self._registers
         length, written = int(registers[m.M_LENGTH]), int(registers[m.M_BYTES])
         if length >= len(self._history):
-            self._history = np.concatenate([self._history, np.empty_like(self._history)])
+            self._hold_history(np.concatenate([self._history, np.empty_like(self._history)]))
         if written + len(data) > len(self._text):
-            self._text = np.concatenate([self._text, np.empty(len(self._text) + len(data), dtype=np.uint8)])
+            self._hold_text(np.concatenate([self._text, np.empty(len(self._text) + len(data), dtype=np.uint8)]))
         self._text[written : written + len(data)] = data
         self._history[length] = (*self.position(), written)
         registers[m.M_LENGTH] = length + 1
@@ -463,7 +470,7 @@ class Matcher:
         self._check_depth()
         cells = np.zeros((2 * self.cells.shape[0], t.CELL_COLUMNS), dtype=np.int32)
         cells[: self.cells.shape[0]] = self.cells
-        self.cells = cells
+        self._hold_cells(cells)
 
     def _position(self, *, wants_end: bool = False) -> NDArray[np.int64]:
         registers = self._registers
@@ -478,7 +485,7 @@ class Matcher:
         machine = self._machine
         wants_end = int(position[5])
         while True:
-            status = m.run(machine.states, machine.maps, machine.actions, machine.memo, self.cells, data, position)
+            status = h.run_bytes(self._handles, machine.memo, self.cells, data, position)
             if status == t.CELLS_FULL:
                 self._grow_cells()
             elif status == t.OPEN:

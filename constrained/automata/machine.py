@@ -7,6 +7,7 @@ one state across all constraints on the vocabulary; what was once computed for a
 from __future__ import annotations
 
 import threading
+from bisect import bisect_right
 from collections.abc import Callable, Hashable
 from typing import Any
 
@@ -56,7 +57,8 @@ class Machine:
         self.action_count = 0
         self.map_count = 0
         self._numbers: dict[Key, int] = {}
-        self._keys: dict[int, Key] = {}
+        self._keys: list[Key | None] = []
+        self._runs: list[int] = []
         self._maps: dict[bytes, int] = {}
         self._kept: dict[Hashable, Any] = {}
         dead = self.state((_expand_dead,))
@@ -76,7 +78,13 @@ class Machine:
 
     def key(self, state: int) -> Key:
         """What a state stands for."""
-        return self._keys[state]
+        key = self._keys[state]
+        if key is None:
+            first = self._runs[bisect_right(self._runs, state) - 1]
+            stem = self._keys[first]
+            assert stem is not None
+            key = (*stem[:-1], state - first)
+        return key
 
     def kept(self, key: Hashable, make: Callable[[], Any]) -> Any:
         """The one object filed under `key`; `make` is called for it the first time."""
@@ -109,9 +117,8 @@ class Machine:
         """The first of `length` consecutive new states; `key` is that of the first and ends in 0, their offset."""
         first = self._new_states(length)
         self._numbers[key] = first
-        stem = key[:-1]
-        for offset in range(length):
-            self._keys[first + offset] = (*stem, offset)
+        self._keys[first] = key
+        self._runs.append(first)
         return first
 
     def define_run(self, first: int, maps: list[int], actions: NDArray[np.int64], base: int) -> None:
@@ -133,7 +140,7 @@ class Machine:
         """Give `state` its transitions, if it has none yet."""
         if self.states[state, t.S_ACTIONS] >= 0:
             return
-        key = self._keys[state]
+        key = self.key(state)
         made = key[0](self, *key[1:])
         if isinstance(made, int):  # the same language as a state that exists already
             self.expand(made)
@@ -155,7 +162,7 @@ class Machine:
         memo_key = t.POP_KEY | (wait << t.OUTCOME_BITS) | outcome
         found = int(memo_find(self.memo, memo_key))
         if found < 0:
-            key = self._keys[wait]
+            key = self.key(wait)
             found = key[0](self, outcome, *key[1:])
             self.reserve_memo(1)
             memo_insert(self.memo, memo_key, found)
@@ -230,6 +237,7 @@ class Machine:
             end = min(after + _STATES_AT_ONCE, self.limits.states)
             self.states[first:end] = _FRESH
             self._fresh_states = end
+        self._keys += [None] * count
         self.state_count = after
         return first
 

@@ -48,6 +48,11 @@ def inlined(function: F) -> F:
     return _compiled(function, inline=True)
 
 
+def pasted(function: F) -> F:
+    """A piece of a kernel that gives an array: it is part of its callers before they are compiled."""
+    return cast(F, numba.njit(inline="always")(function))
+
+
 def _compiled(function: F, *, inline: bool = False, counted: bool = False) -> F:
     compiled = numba.njit(cache=True, nogil=True, forceinline=inline, _nrt=counted)(function)
     cache_file: Any = getattr(getattr(compiled, "_cache", None), "_cache_file", None)

@@ -13,13 +13,12 @@ from numpy.typing import NDArray
 
 from constrained.automata.machine import Machine
 from constrained.automata.settling import indifferent
+from constrained.kernels import handles as h
 from constrained.kernels import tables as t
 from constrained.kernels import walk_registers as w
 from constrained.kernels.branches import branch
-from constrained.kernels.compose import compose
-from constrained.kernels.machine import M_HITS, look_up, run
-from constrained.kernels.rows import write_row, write_rows
-from constrained.kernels.walk import walk_alone, walk_beside
+from constrained.kernels.machine import M_HITS
+from constrained.kernels.rows import write_rows
 from constrained.limits import DEFAULT_LIMITS, Limits
 from constrained.vocabulary import Vocabulary
 from grammars.errors import LimitExceeded
@@ -73,7 +72,7 @@ class RowStore:
         self.size = vocabulary.size
         offsets = vocabulary.table.offsets.tolist()
         self.token_bounds: list[int] = offsets
-        self._blob = vocabulary.table.blob
+        self._blob: NDArray[np.uint8] = np.ascontiguousarray(vocabulary.table.blob)
         self.end_tokens = frozenset(vocabulary.eos_token_ids)
         self.machine = Machine(max(1, vocabulary.longest_token), limits)
         trie = vocabulary.trie
@@ -93,7 +92,7 @@ class RowStore:
             [token for token in vocabulary.eos_token_ids if 0 <= token < vocabulary.size], dtype=np.int32
         )
         words = vocabulary.row_words
-        self._row_shape = (words,)
+        self.row_shape = (words,)
         # Reserved, not used: room for what a store may still need that has passed its budget and takes no new grammars.
         reserve = 4 * limits.bytes
         room = max(reserve // 4, 16 * (vocabulary.size + 1024))
@@ -109,6 +108,7 @@ class RowStore:
         self._registers[w.W_CHAIN] = _CHAINS
         self._registers[w.W_LIMIT_DENSE] = max(16, words // 4)
         self._registers[w.W_HORIZON] = self.machine.horizon
+        self.handles = self._handles(vocabulary.table.offsets)
         self.open_tokens: dict[int, tuple[int, ...]] = {}
         self._open_locals: dict[int, list[int]] = {}
         self._completions: CompletionStore | None = None
@@ -118,6 +118,21 @@ class RowStore:
         self._tally_lock = threading.Lock()
         self._misses = 0
         self._local_walks = 0
+
+    def _handles(self, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The tables by their addresses; none of them ever moves."""
+        machine = self.machine
+        self._bounds: NDArray[np.int64] = np.ascontiguousarray(offsets, dtype=np.int64)
+        handles = np.zeros((h.TABLES, 3), dtype=np.int64)
+        for slot, table in {
+            h.T_STATES: machine.states, h.T_MAPS: machine.maps, h.T_ACTIONS: machine.actions, h.T_LOOPS: machine.loops,
+            h.T_NODES: self._nodes, h.T_BYTES: self._bytes, h.T_BELOW: self._below, h.T_TOKEN_IDS: self.token_ids,
+            h.T_EOS: self.eos, h.T_POOL: self.pool, h.T_DENSE: self.dense, h.T_LOCALS: self.locals, h.T_ROWS: self.rows,
+            h.T_EXITS: self.exits, h.T_FRAMES: self._frames, h.T_SCRATCH: self._cells, h.T_BLOB: self._blob,
+            h.T_BOUNDS: self._bounds,
+        }.items():  # fmt: skip
+            h.hold(handles, slot, table)
+        return handles
 
     def counters(self) -> Counters:
         """A snapshot of the counters."""
@@ -192,16 +207,18 @@ class RowStore:
         Raises:
             ValueError: the row has another shape.
         """
-        if row.shape != self._row_shape:
-            raise ValueError(
-                f"a row of shape {row.shape} for {self.size} logits; uint32{list(self._row_shape)} is needed"
-            )
-        write_row(self.rows, self.dense, self.pool, number, row)
+        if row.shape != self.row_shape:
+            raise self.wrong_shape(row)
+        h.write_numbered(self.handles, number, row)
+
+    def wrong_shape(self, row: NDArray[np.uint32]) -> ValueError:
+        """The error for a row of another shape than uint32[row_words]."""
+        return ValueError(f"a row of shape {row.shape} for {self.size} logits; uint32{list(self.row_shape)} is needed")
 
     def write_batch(self, numbers: NDArray[np.int64], batch: NDArray[np.uint32]) -> None:
         """Write the rows `numbers` into `batch`, C-contiguous uint32[len(numbers), row_words]; -1 is the empty row."""
-        if batch.shape != (len(numbers), *self._row_shape):
-            raise ValueError(f"rows of shape {batch.shape}; uint32{[len(numbers), *self._row_shape]} are needed")
+        if batch.shape != (len(numbers), *self.row_shape):
+            raise ValueError(f"rows of shape {batch.shape}; uint32{[len(numbers), *self.row_shape]} are needed")
         write_rows(self.rows, self.dense, self.pool, numbers, batch)
 
     def find(self, cells: NDArray[np.int32], state: int, cell: int, top: int) -> int:
@@ -211,11 +228,8 @@ class RowStore:
             LimitExceeded: the configuration, or making its row, goes past a limit.
         """
         machine = self.machine
-        found = int(look_up(machine.states, machine.memo, cells, state, cell))
-        if found >= 0:
-            return found
         with machine.lock:
-            found = int(look_up(machine.states, machine.memo, cells, state, cell))
+            found = h.row_of(self.handles, machine.memo, cells, state, cell)
             if found >= 0:
                 return found
             self._misses += 1
@@ -227,11 +241,7 @@ class RowStore:
             machine.reserve_memo(_STEP_ENTRIES + int(cells[cell, t.C_DEPTH]))
             while True:
                 before = int(registers[w.W_MEMO])
-                status = compose(
-                    machine.states, machine.maps, machine.actions, machine.memo, cells, machine.loops, self._nodes,
-                    self._bytes, self._below, self.token_ids, self.eos, self.pool, self.locals, self.rows, self.exits,
-                    self._frames, registers,
-                )  # fmt: skip
+                status = h.compose_row(self.handles, machine.memo, cells, registers)
                 machine.memo_used += int(registers[w.W_MEMO]) - before
                 if status == t.OK:
                     number = int(registers[w.W_FOUND])
@@ -272,7 +282,7 @@ class RowStore:
         position = np.array([state, cell, top, 0, 0, 0, 0], dtype=np.int64)
         data = self._blob[self.token_bounds[token] : self.token_bounds[token + 1]]
         machine = self.machine
-        while run(machine.states, machine.maps, machine.actions, machine.memo, cells, data, position) == t.OPEN:
+        while h.run_bytes(self.handles, machine.memo, cells, data, position) == t.OPEN:
             position[5] = 0
         return int(position[0]), int(position[1])
 
@@ -303,14 +313,8 @@ class RowStore:
         registers[w.W_STATE] = state
         registers[w.W_RESUME] = 0
         made = machine.state_count
-        base = int(machine.states[state, t.S_BASE])
-        walk = walk_beside if base >= 0 and self.locals[machine.states[base, t.S_LOCAL], t.L_DENSE] >= 0 else walk_alone
         while True:
-            status = walk(
-                machine.states, machine.maps, machine.actions, machine.memo, self._cells, machine.loops, self._nodes,
-                self._bytes, self._below, self.token_ids, self.pool, self.dense, self.locals, self.exits, self._frames,
-                registers,
-            )  # fmt: skip
+            status = h.walk_state(self.handles, machine.memo, registers)
             if status == t.OK:
                 found = self._taken_open()
                 if found:

@@ -1,0 +1,225 @@
+"""Tables by their addresses: a kernel that is called for every token takes a few arrays, not twenty.
+
+Each array argument of a call from Python costs about 0.2 µs, more than a committed token needs in the kernel.  Tables that
+never move stand in one array of handles, int64[TABLES, 3]: address, rows, columns.  Whoever owns the handles keeps the
+tables alive.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+import numba
+import numpy as np
+from numba.core import types
+from numba.extending import intrinsic
+from numba.np.arrayobj import make_array, populate_array
+from numpy.typing import NDArray
+
+from constrained.kernels.compose import compose
+from constrained.kernels.jit import kernel, pasted
+from constrained.kernels.machine import M_ROW, commit, find_row, run
+from constrained.kernels.rows import expand_row
+from constrained.kernels.tables import L_DENSE, REJECTED, S_BASE, S_LOCAL
+from constrained.kernels.walk import walk_alone, walk_beside
+from constrained.kernels.walk_registers import W_STATE
+
+Int32 = NDArray[np.int32]
+Int64 = NDArray[np.int64]
+UInt8 = NDArray[np.uint8]
+UInt32 = NDArray[np.uint32]
+UInt64 = NDArray[np.uint64]
+
+(
+    T_STATES, T_MAPS, T_ACTIONS, T_LOOPS, T_NODES, T_BYTES, T_BELOW, T_TOKEN_IDS, T_EOS, T_POOL, T_DENSE, T_LOCALS,
+    T_ROWS, T_EXITS, T_FRAMES, T_SCRATCH, T_BLOB, T_BOUNDS,
+) = range(18)  # fmt: skip
+TABLES = 18
+"""The tables of a store: those of its machine, of the trie, and of its rows; the bytes of the tokens and their bounds."""
+O_CELLS, O_HISTORY, O_TEXT = range(3)
+OWN = 3
+"""The tables of a matcher: cells, history, text."""
+
+
+def hold(handles: Int64, slot: int, table: NDArray[Any]) -> None:
+    """Let `handles[slot]` name `table`, a C-contiguous array of one or two dimensions.
+
+    Raises:
+        ValueError: the table has another layout.
+    """
+    if not table.flags.c_contiguous or table.ndim not in (1, 2):
+        raise ValueError(f"a table of shape {table.shape} that is not contiguous")
+    handles[slot] = (table.ctypes.data, table.shape[0], table.shape[1] if table.ndim == 2 else 0)
+
+
+def _view(dtype: str, dimensions: int) -> Callable[[Int64, int], NDArray[Any]]:
+    """A piece of a kernel: the table that `handles[slot]` names."""
+    if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
+
+        def plain(handles: Int64, slot: int) -> NDArray[Any]:
+            shape = tuple(int(length) for length in handles[slot, 1 : 1 + dimensions])
+            size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+            memory = (ctypes.c_char * size).from_address(int(handles[slot, 0]))
+            return np.frombuffer(memory, dtype=dtype).reshape(shape)
+
+        return plain
+
+    array = types.Array(numba.from_dtype(np.dtype(dtype)), dimensions, "C")
+
+    @intrinsic  # type: ignore[misc]
+    def table(_context: Any, _address: Any, _rows: Any, _columns: Any) -> Any:
+        def lower(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            made = make_array(array)(context, builder)
+            size = np.dtype(dtype).itemsize
+            shape = arguments[1 : 1 + dimensions]
+            strides = [context.get_constant(types.intp, size)]
+            if dimensions == 2:
+                strides.insert(0, builder.mul(shape[1], strides[0]))
+            populate_array(
+                made,
+                data=builder.inttoptr(arguments[0], made.data.type),
+                shape=shape,
+                strides=strides,
+                itemsize=context.get_constant(types.intp, size),
+                meminfo=None,
+            )
+            return made._getvalue()
+
+        return array(types.int64, types.int64, types.int64), lower
+
+    @pasted
+    def view(handles: Int64, slot: int) -> NDArray[Any]:
+        return table(handles[slot, 0], handles[slot, 1], handles[slot, 2])  # type: ignore[no-any-return]
+
+    return view
+
+
+_int32_rows, _int32_items = _view("int32", 2), _view("int32", 1)
+_uint8_items, _int64_items = _view("uint8", 1), _view("int64", 1)
+_uint32_rows, _uint64_rows = _view("uint32", 2), _view("uint64", 2)
+
+
+@kernel
+def commit_token(handles: Int64, memo: Int64, own: Int64, registers: Int64, token: int) -> int:
+    """`commit` of one token; one that is not in the vocabulary, or has no bytes, is REJECTED."""
+    bounds = _int64_items(handles, T_BOUNDS)
+    if token < 0 or token >= bounds.shape[0] - 1:
+        return REJECTED
+    first, last = bounds[token], bounds[token + 1]
+    if first == last:
+        return REJECTED
+    return commit(
+        _int32_rows(handles, T_STATES),
+        _uint8_items(handles, T_MAPS),
+        _int64_items(handles, T_ACTIONS),
+        memo,
+        _int32_rows(own, O_CELLS),
+        _int32_rows(own, O_HISTORY),
+        _uint8_items(own, O_TEXT),
+        registers,
+        _uint8_items(handles, T_BLOB),
+        first,
+        last,
+    )
+
+
+@kernel
+def write_found(handles: Int64, registers: Int64, row: UInt32) -> int:
+    """Write the row that a commit found into `row`, uint32[words]; its number, or -1 if it is not known."""
+    number = registers[M_ROW]
+    if number >= 0:
+        expand_row(
+            _int32_rows(handles, T_ROWS),
+            _uint32_rows(handles, T_DENSE),
+            _int32_items(handles, T_POOL),
+            number,
+            row,
+        )
+    return number  # type: ignore[no-any-return]
+
+
+@kernel
+def write_numbered(handles: Int64, number: int, row: UInt32) -> None:
+    """Write row `number` into `row`, uint32[words]."""
+    expand_row(
+        _int32_rows(handles, T_ROWS),
+        _uint32_rows(handles, T_DENSE),
+        _int32_items(handles, T_POOL),
+        number,
+        row,
+    )
+
+
+@kernel
+def row_of(handles: Int64, memo: Int64, cells: Int32, state: int, cell: int) -> int:
+    """`find_row`."""
+    return find_row(_int32_rows(handles, T_STATES), memo, cells, state, cell)
+
+
+@kernel
+def run_bytes(handles: Int64, memo: Int64, cells: Int32, data: UInt8, position: Int64) -> int:
+    """`run`."""
+    return run(
+        _int32_rows(handles, T_STATES),
+        _uint8_items(handles, T_MAPS),
+        _int64_items(handles, T_ACTIONS),
+        memo,
+        cells,
+        data,
+        position,
+    )
+
+
+@kernel
+def walk_state(handles: Int64, memo: Int64, w: Int64) -> int:
+    """`walk_beside` of w[W_STATE] where its base has a dense local row, else `walk_alone`."""
+    states = _int32_rows(handles, T_STATES)
+    locals_ = _int32_rows(handles, T_LOCALS)
+    base = states[w[W_STATE], S_BASE]
+    walk = walk_alone
+    if base >= 0 and locals_[states[base, S_LOCAL], L_DENSE] >= 0:
+        walk = walk_beside
+    return walk(
+        states,
+        _uint8_items(handles, T_MAPS),
+        _int64_items(handles, T_ACTIONS),
+        memo,
+        _int32_rows(handles, T_SCRATCH),
+        _uint64_rows(handles, T_LOOPS),
+        _int32_rows(handles, T_NODES),
+        _uint8_items(handles, T_BYTES),
+        _uint64_rows(handles, T_BELOW),
+        _int32_items(handles, T_TOKEN_IDS),
+        _int32_items(handles, T_POOL),
+        _uint32_rows(handles, T_DENSE),
+        locals_,
+        _int32_rows(handles, T_EXITS),
+        _int32_rows(handles, T_FRAMES),
+        w,
+    )
+
+
+@kernel
+def compose_row(handles: Int64, memo: Int64, cells: Int32, w: Int64) -> int:
+    """`compose`."""
+    return compose(
+        _int32_rows(handles, T_STATES),
+        _uint8_items(handles, T_MAPS),
+        _int64_items(handles, T_ACTIONS),
+        memo,
+        cells,
+        _uint64_rows(handles, T_LOOPS),
+        _int32_rows(handles, T_NODES),
+        _uint8_items(handles, T_BYTES),
+        _uint64_rows(handles, T_BELOW),
+        _int32_items(handles, T_TOKEN_IDS),
+        _int32_items(handles, T_EOS),
+        _int32_items(handles, T_POOL),
+        _int32_rows(handles, T_LOCALS),
+        _int32_rows(handles, T_ROWS),
+        _int32_rows(handles, T_EXITS),
+        _int32_rows(handles, T_FRAMES),
+        w,
+    )
