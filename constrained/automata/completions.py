@@ -6,6 +6,8 @@ import heapq
 from collections.abc import Iterator
 from typing import Any
 
+from constrained.automata.context_free.bounds import ConfigurationBounds
+from constrained.automata.context_free.states import PASSED_ON
 from constrained.automata.lower_bounds import FAR, LowerBounds
 from constrained.automata.machine import Machine, expand_literal
 from constrained.automata.settling import is_after_unknown_item, is_known, records, settled, textless
@@ -71,10 +73,10 @@ class Completions:
     ) -> tuple[bytes, int, Stack] | None:
         """A shortest way to the end, or to where the frame in use is left, and where it leads; None: it is too far to see."""
         ground = _depth(stack) - 1 if leave else -1
-        below = _lengths(self._bounds, stack)
+        below = ConfigurationBounds(self._bounds)
         start = (state, stack)
-        queue: list[tuple[int, int, int, tuple[int, Stack]]] = [(self._bounds.of(state) + below[stack], 0, 0, start)]
-        passed = below[stack[1]] if leave and stack is not None else 0
+        queue: list[tuple[int, int, int, tuple[int, Stack]]] = [(below.of(state, stack), 0, 0, start)]
+        passed = below.below(stack[1]) if leave and stack is not None else 0
         came: dict[tuple[int, Stack], tuple[tuple[int, Stack], bytes] | None] = {start: None}
         spent: dict[tuple[int, Stack], int] = {start: 0}
         closed: set[tuple[int, Stack]] = set()
@@ -97,9 +99,7 @@ class Completions:
             for label, after in self._steps(*node):
                 cost = spent[node] + len(label)
                 if cost < spent.get(after, FAR):
-                    if after[1] not in below:
-                        below.update(_lengths(self._bounds, after[1]))
-                    left = self._bounds.of(after[0]) + below[after[1]]
+                    left = below.of(*after)
                     if left >= FAR:
                         continue
                     if leave:
@@ -157,6 +157,9 @@ class Completions:
             _, data, then, offset = key
             yield data[offset:], (then, appended(stack, data[offset:]))
             return
+        if key[0] in PASSED_ON:
+            yield from self._reading(state, stack)
+            return
         edges = self._edges.get(state)
         if edges is None:
             made = machine.transitions(state)
@@ -191,6 +194,51 @@ class Completions:
                 if after:
                     yield read, (after, appended(rest, read))
 
+    def _reading(self, state: int, stack: Stack) -> Iterator[tuple[bytes, tuple[int, Stack]]]:
+        """Edges that read a byte, through all frames that are entered and left before it, and those at the end of the text.
+
+        A frame may be left before some bytes only: what follows has to begin with one of them.
+        """
+        machine = self._machine
+        every = frozenset(range(t.END_OF_TEXT + 1))
+        waiting: list[tuple[int, Stack, frozenset[int]]] = [(state, stack, every)]
+        while waiting:
+            state, stack, symbols = waiting.pop()
+            if state == machine.done and stack is None:
+                if t.END_OF_TEXT in symbols:
+                    yield b"", (state, None)
+                continue
+            if machine.key(state)[0] not in PASSED_ON and symbols is every:
+                yield b"", (state, stack)
+                continue
+            made = machine.transitions(state)
+            chosen: dict[int, list[int]] = {}
+            for symbol in symbols:
+                action = made.actions[0] if symbol == t.END_OF_TEXT else made.actions[made.groups[symbol]]
+                if action and (symbol == t.END_OF_TEXT or made.groups[symbol]):
+                    chosen.setdefault(action, []).append(symbol)
+            for action, taken in chosen.items():
+                kind = action >> t.KIND_SHIFT
+                operand = action & t.OPERAND_MASK
+                rest = frozenset(taken)
+                label = next((bytes([byte]) for byte in self._preferred if byte in rest), b"")
+                if kind == t.GOTO:
+                    yield label, (operand, appended(stack, label))
+                elif kind in (t.PUSH, t.PUSH_AFTER):
+                    then = (action >> t.RETURN_SHIFT) & t.OPERAND_MASK
+                    then = -1 - then if (action >> t.WAITS_BIT) & 1 else then
+                    if kind == t.PUSH:
+                        waiting.append((operand, pushed(machine, then, stack, b""), rest))
+                    else:
+                        yield label, (operand, pushed(machine, then, appended(stack, label), label))
+                elif kind in (t.POP_AFTER, t.POP_BEFORE) and stack is not None:
+                    then, under = stack[:2]
+                    after = then if then >= 0 else machine.resolve(-1 - then, operand)
+                    if after and kind == t.POP_BEFORE:
+                        waiting.append((after, under, rest))
+                    elif after:
+                        yield label, (after, appended(under, label))
+
 
 def _depth(stack: Stack) -> int:
     depth = 0
@@ -218,22 +266,6 @@ def appended(stack: Stack, data: bytes) -> Stack:
     for then, _, text in reversed(frames):
         stack = (then, stack, text + data if isinstance(text, bytes) else text)
     return stack
-
-
-def _lengths(bounds: LowerBounds, stack: Stack) -> dict[Stack, int]:
-    """Lower bounds for a stack and for all that lie below it."""
-    frames = []
-    rest = stack
-    while rest is not None:
-        frames.append(rest)
-        rest = rest[1]
-    found: dict[Stack, int] = {None: 0}
-    total = 0
-    for frame in reversed(frames):
-        then = frame[0]
-        total += bounds.of(then if then >= 0 else -1 - then)
-        found[frame] = total
-    return found
 
 
 def _path(came: dict[tuple[int, Stack], tuple[tuple[int, Stack], bytes] | None], node: tuple[int, Stack]) -> bytes:

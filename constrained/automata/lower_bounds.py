@@ -27,7 +27,7 @@ class LowerBounds:
     """Lower bounds for the states of one machine, memoised."""
 
     def __init__(self, machine: Machine) -> None:
-        self._machine = machine
+        self.machine = machine
         self._known: dict[int, int] = {0: FAR, machine.done: 0}
         self._sizes: dict[Value, int] = {}
 
@@ -35,7 +35,7 @@ class LowerBounds:
         """Bytes from `state` (a state, or a wait state whose value has just ended) to the end of its frame, at least."""
         found = self._known.get(state)
         if found is None:
-            key = self._machine.key(state)
+            key = self.machine.key(state)
             rule = _RULES.get(key[0])
             found = self._known[state] = 0 if rule is None else min(FAR, rule(self, *key[1:]))
         return found
@@ -107,6 +107,10 @@ def _continuation(bounds: LowerBounds, size: int, pieces: code_points.Pieces) ->
 
 def _rest(bounds: LowerBounds, size: int, _ranges: code_points.Ranges, state: int) -> int:
     return {64: 1, 4096: 2, 262144: 3}[size] + bounds.of(state)
+
+
+def _led(bounds: LowerBounds, characters: Rx, state: int, number: int) -> int:
+    return _rest(bounds, code_points.spelling(characters).leads[number][2], (), state)
 
 
 def _hex(bounds: LowerBounds, digits: int, _lower: bool, pieces: code_points.Pieces) -> int:
@@ -302,6 +306,7 @@ _RULES: dict[Callable[..., Any], Callable[..., int]] = {
     strings.expand_hex: _hex,
     strings.expand_low_surrogate: _low_surrogate,
     code_points.expand_continuation: _continuation,
+    code_points.expand_led: _led,
     code_points.expand_rest: _rest,
     values.expand_value: _value,
     values.expand_alternatives: _alternatives,

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from constrained.automata.completions import Completions, Stack
+from constrained.automata.context_free.costs import FrameCosts
 from constrained.automata.settling import doubted, forgetful, wants_new_key
 from constrained.automata.strings import expand_string, plain_length
 from constrained.automata.waits import outcomes
@@ -43,6 +44,7 @@ class CompletionStore:
         self._machine = store.machine
         self._trie = vocabulary.trie  # not the vocabulary itself, which keys the store weakly
         self._spellable = _single_bytes(vocabulary.trie)
+        self._frame_costs = FrameCosts(store.machine, self._spelled)
         self._search = Completions(store.machine, frozenset(self._spellable))
         self.costs: NDArray[np.int32] = np.full(store.limits.states, -1, dtype=np.int32)
         self.growth: dict[int, int] = {}
@@ -131,7 +133,9 @@ class CompletionStore:
         if found < 0:
             with self._machine.lock:
                 left_with = outcomes(self._machine, state)
-                if (known := self._plain(state)) is not None:
+                if (known := self._plain(state)) is not None or (
+                    known := self._frame_costs.of(state, self.cost)
+                ) is not None:
                     found = known
                 elif left_with is None:
                     found = self._leaving(state)

@@ -18,7 +18,19 @@ from grammars.context_free.letters import Letters, letters, split
 from grammars.context_free.lr import Mask, State
 from grammars.context_free.scans import BREAK_BEGINS, Cut, Lexer, Scan, longer, none_begins
 from grammars.errors import LimitExceeded
-from grammars.regular import ALL, NONE, Rx, complement, concat, difference, intersect, is_empty, moves, union
+from grammars.regular import (
+    ALL,
+    NONE,
+    Rx,
+    complement,
+    concat,
+    difference,
+    intersect,
+    is_empty,
+    moves,
+    shortest_length,
+    union,
+)
 
 _MOST_LOOKED_AT = 5_000
 """Scans that are looked at to find one in which a terminal wins."""
@@ -159,6 +171,37 @@ class ContextualLexer(Lexer):
         if self._can_win(scan):
             return scan
         return self.scan((), scan.cuts) if scan.cuts else None
+
+    def line_left(self, scan: Scan) -> int | None:
+        """Of a scan that is in a line break that the parser has read: the characters that it still takes; else None."""
+        trials: Any = scan.key[0] if scan.key else ()
+        if scan.line_break or not (
+            any(one.line is not None for one in trials) or any(cut.column >= 0 for cut in scan.cuts)
+        ):
+            return None
+        level, seen, length = [scan], {scan}, 0
+        while level:
+            if any(one.cuts for one in level):
+                return length
+            level = [after for one in level for _, after in self.moves(one) if after not in seen]
+            seen.update(level)
+            length += 1
+        return None
+
+    def left(self, scan: Scan) -> list[tuple[int, int]]:
+        """Terminals that a scan may become and that the parser can go on with, with the characters that they still take."""
+        trials: Any = scan.key[0] if scan.key else ()
+        found = [(cut.terminal, 0) for cut in scan.cuts]
+        for one in trials:
+            if one.viable:
+                lengths = [
+                    shortest_length(rx) or 0 for rx in (one.rx, *(rx for rx, _ in one.conditional)) if rx is not NONE
+                ]
+                found.append((one.terminal, min(lengths)))
+            found += [
+                (number, shortest_length(rx) or 0) for rx, number in one.keywords if one.viable_keywords >> number & 1
+            ]
+        return found
 
     def joined(self, scans: list[Scan]) -> Scan | None:
         """Scans stay apart: what wins in one does not in the other."""

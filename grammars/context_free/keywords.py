@@ -39,7 +39,7 @@ def _tried(grammar: ContextFree, accepts: frozenset[int], covered: dict[tuple[in
             continue
         for other in strings:
             if (number, other) not in covered:
-                covered[number, other] = _is_covered(terminals[number], terminals[other])
+                covered[number, other] = is_covered(terminals[number], terminals[other])
             if covered[number, other]:
                 language = terminals[other].language
                 assert isinstance(language, Rx)
@@ -54,7 +54,7 @@ def _tried(grammar: ContextFree, accepts: frozenset[int], covered: dict[tuple[in
     return tried
 
 
-def _is_covered(expression: Terminal, string: Terminal) -> bool:
+def is_covered(expression: Terminal, string: Terminal) -> bool:
     """Whether the expression matches the whole string."""
     if expression.priority != string.priority:
         return False

@@ -61,6 +61,8 @@ class Automaton:
         states: the states made so far; number 0 is the start.
         end: the bit of the end of the text.
         goal: the number that stands for the whole sentence; reducing to it is accepting.
+        rules: the rules that it is made of.
+        items: of every item: its rule's number, the place of the dot, the symbol behind it, and the rule.
     """
 
     def __init__(
@@ -89,18 +91,19 @@ class Automaton:
         self._indentation = indentation
         self._enclosed: Mask = self.end << 1
         self._empty = empty
-        self._items: list[tuple[int, int, int, Rule]] = []
+        self.rules = [rule for _, rule in rules]
+        self.items: list[tuple[int, int, int, Rule]] = []
         self._starts: dict[int, list[int]] = {}
         for name, rule in (*rules, (-1, Rule(self.goal, (start,)))):
-            self._starts.setdefault(rule.origin, []).append(len(self._items))
+            self._starts.setdefault(rule.origin, []).append(len(self.items))
             for dot in range(len(rule.symbols) + 1):
-                self._items.append((name, dot, rule.symbols[dot] if dot < len(rule.symbols) else 0, rule))
+                self.items.append((name, dot, rule.symbols[dot] if dot < len(rule.symbols) else 0, rule))
         self._first: dict[int, Mask] = {}
         self._nullable: set[int] = set()
         self._analyse([rule for _, rule in rules])
-        self._tails = [self._first_of(rule.symbols[dot + 1 :]) for _, dot, _, rule in self._items]
+        self._tails = [self._first_of(rule.symbols[dot + 1 :]) for _, dot, _, rule in self.items]
         self.states: list[State] = []
-        self._open = [self._is_open(rule.symbols[:dot]) for _, dot, _, rule in self._items]
+        self._open = [self._is_open(rule.symbols[:dot]) for _, dot, _, rule in self.items]
         self._numbers: dict[tuple[int, Kernel, Blocks | None], int] = {}
         first = self._starts[self.goal][0]
         self._state(((first, self.end),), -1 if table is None else table.start, ())
@@ -119,6 +122,10 @@ class Automaton:
             here.targets[symbol, blocks] = found
         return found
 
+    def completed(self, state: int) -> list[int]:
+        """The nonterminals that may be completed on top of a state."""
+        return [symbol for symbol in self.states[state]._after if symbol >= 0]
+
     def knowing(self, state: int, blocks: Blocks) -> int:
         """The state that is like `state` and knows the blocks that are open."""
         here = self.states[state]
@@ -135,7 +142,7 @@ class Automaton:
         indent, dedent = ~self._indentation.indent, ~self._indentation.dedent
         mask = 0
         for item, ahead in self.states[state]._after.get(indent, ()):
-            _, dot, _, rule = self._items[item]
+            _, dot, _, rule = self.items[item]
             open_ = 1
             for place in range(dot, len(rule.symbols)):
                 open_ += rule.symbols[place] == indent
@@ -168,7 +175,7 @@ class Automaton:
 
     def _close(self, state: State) -> None:
         """Lookaheads of the closure, then what the state does."""
-        items, tails, starts = self._items, self._tails, self._starts
+        items, tails, starts = self.items, self._tails, self._starts
         follow: dict[int, Mask] = {}
         queue: list[int] = []
         for item, ahead in state.kernel:

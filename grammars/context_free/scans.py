@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from grammars.context_free.layout import Blocks
 from grammars.context_free.letters import Letters, letters, split
 from grammars.context_free.lr import Automaton, Mask
-from grammars.regular import ALL, EPSILON, NONE, Rx, complement, concat, intersect, moves, union
+from grammars.regular import ALL, EPSILON, NONE, Rx, complement, concat, intersect, moves, shortest_length, union
 from grammars.regular.build import without_empty
 
 NO_BREAK, BREAK_BEGINS, BREAK_READ = range(3)
@@ -115,6 +115,14 @@ class Lexer(ABC):
         """
         raise NotImplementedError(f"{type(self).__name__} knows no lines")
 
+    def line_left(self, scan: Scan) -> int | None:
+        """Of a scan that is in a line break that the parser has read: the characters that it still takes; else None."""
+        return None
+
+    @abstractmethod
+    def left(self, scan: Scan) -> list[tuple[int, int]]:
+        """Terminals that a scan may become and that the parser can go on with, with the characters that they still take."""
+
     @abstractmethod
     def joined(self, scans: list[Scan]) -> Scan | None:
         """One scan for several at the same place in the parser; None where they have to stay apart."""
@@ -171,6 +179,13 @@ class EveryLexer(Lexer):
         }
         ordered = tuple(sorted(cuts, key=lambda cut: (cut.terminal, cut.rest.serial)))
         return self.scan((key,) if key else (), ordered)
+
+    def left(self, scan: Scan) -> list[tuple[int, int]]:
+        """Terminals that a scan may become, with the characters that they still take."""
+        entries: frozenset[Entry] = scan.key[0] if scan.key else frozenset()  # type: ignore[assignment]
+        return [(cut.terminal, 0) for cut in scan.cuts] + [
+            (number, shortest_length(rx) or 0) for number, rx, _ in entries
+        ]
 
     def joined(self, scans: list[Scan]) -> Scan | None:
         """All that any of them reads."""

@@ -103,14 +103,10 @@ class Closing:
                 blocks = self._stacks.blocks(node)
                 assert blocks is not None  # the parser read the line break in a state that knows them
                 self._indent(node, left, cut.column, blocks)
-            elif cut.terminal in self._parser.ignored or self._is_dropped(cut.terminal, node):
+            elif self._parser.is_dropped(cut.terminal, node):
                 self._begin(node, left)
             else:
                 self._wait(Terminated(cut.terminal, left))[0].add(node)
-
-    def _is_dropped(self, terminal: int, node: int) -> bool:
-        """Whether the terminal is a line break between parentheses."""
-        return terminal == self._parser.newline and self._states[self._stacks.state[node]].enclosed
 
     def _line(self, node: int, scan: Scan, rest: Rx) -> None:
         """Go on with a line break that the parser has read; not yet, where the open blocks are further below."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from functools import cached_property
 
 from constrained.automata.context_free.hypotheses import AT_END, FIRST_OUTCOME, Hypothesis, Outcome
 from grammars.context_free.contextual import ContextualLexer
+from grammars.context_free.finishing import FAR, Finishing
 from grammars.context_free.grammar import ContextFree
 from grammars.context_free.keywords import tried_terminals
 from grammars.context_free.layout import check_pairs
@@ -13,10 +15,11 @@ from grammars.context_free.letters import letters, split
 from grammars.context_free.lr import Automaton
 from grammars.context_free.nullable import nullable_symbols, without_empty_rules
 from grammars.context_free.scans import EveryLexer, Lexer, Scan
-from grammars.context_free.stacks import Stacks
+from grammars.context_free.separators import separator_of
+from grammars.context_free.stacks import Advanced, Stacks
 from grammars.context_free.trim import useful_rules
 from grammars.errors import GrammarError
-from grammars.regular import ALL, NONE, Rx, moves
+from grammars.regular import ALL, NONE, Rx, moves, shortest_length
 
 
 class Parser:
@@ -50,6 +53,7 @@ class Parser:
         self.outcomes: list[Outcome] = []
         self._numbers: dict[Hashable, int] = {}
         self._fits: dict[tuple[Scan, Rx], Rx] = {}
+        self._advanced: dict[tuple[int, int], Advanced] = {}
         self.at_end = self.outcome(AT_END)
 
     def _lexer(self) -> Lexer:
@@ -80,6 +84,39 @@ class Parser:
     def value(self, number: int) -> Outcome:
         """The outcome of this number."""
         return self.outcomes[number - FIRST_OUTCOME]
+
+    @cached_property
+    def finishing(self) -> Finishing:
+        """What stacks need at least to be finished."""
+        sizes = []
+        for number, one in enumerate(self.grammar.terminals):
+            assert isinstance(one.language, Rx)
+            languages = [one.language, *(rx for rx, _ in one.conditional)]
+            lengths = [length for rx in languages if (length := shortest_length(rx)) is not None]
+            inserted = number in (self.indent, self.dedent)
+            sizes.append(0 if inserted else min(lengths, default=FAR))
+        return Finishing(self.stacks, sizes)
+
+    @cached_property
+    def separator(self) -> str | None:
+        """A text that may stand between any two terminals and keeps the lexer from taking them for another; None if none
+        is known."""
+        if self.grammar.lexing != "contextual":
+            return ""
+        return separator_of(self.grammar)
+
+    def advanced(self, node: int, terminal: int) -> Advanced:
+        """What a terminal leads to from one node, remembered."""
+        found = self._advanced.get((node, terminal))
+        if found is None:
+            found = self._advanced[node, terminal] = self.stacks.advance(terminal, (node,))
+        return found
+
+    def is_dropped(self, terminal: int, node: int) -> bool:
+        """Whether the parser never sees the terminal: it is ignored, or a line break between parentheses."""
+        if terminal == self.newline and self.automaton.states[self.stacks.state[node]].enclosed:
+            return True
+        return terminal in self.ignored
 
     def first(self) -> Hypothesis:
         """Before the first character."""

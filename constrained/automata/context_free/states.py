@@ -78,7 +78,7 @@ def _state(machine: Machine, parser: Parser, step: Step | None) -> int:
     if step is None:
         return 0
     if step.outcome:
-        return machine.state((expand_leave, step.outcome))
+        return machine.state((expand_leave, step.outcome, parser))
     return machine.state((expand_enter, parser, step.frames, step.top)) if step.frames else step.top
 
 
@@ -106,8 +106,8 @@ def expand_enter(machine: Machine, parser: Parser, frames: tuple[int, ...], top:
     return made
 
 
-def expand_leave(machine: Machine, outcome: int) -> Transitions:
-    """The frame is left, whatever comes."""
+def expand_leave(machine: Machine, outcome: int, parser: Parser | None = None) -> Transitions:
+    """The frame is left, whatever comes; `parser` knows the outcome, if it is one of its own."""
     made = Transitions()
     made.otherwise(pop_before(outcome))
     made.at_end(pop_before(outcome))
@@ -246,7 +246,7 @@ def _finished(machine: Machine, parser: Parser, finish: Finish) -> int:
         return machine.state((expand_leave, SOLE))
     if finish.ended or finish.below:
         outcome = Outcome(ended=finish.ended, ends=True, accepts=finish.below)
-        return machine.state((expand_leave, parser.outcome(outcome)))
+        return machine.state((expand_leave, parser.outcome(outcome), parser))
     return 0
 
 
@@ -265,3 +265,7 @@ def resolve_node(machine: Machine, outcome: int, parser: Parser, node: int) -> i
     else:
         hypotheses = [one._replace(node=stacks.attached(one.node, node)) for one in value.hypotheses]
     return _state(machine, parser, _settled(machine, parser, hypotheses, ended, take_cuts=True))
+
+
+PASSED_ON = (expand_enter, expand_leave, expand_scan, expand_hypotheses)
+"""States that may hand a byte on to other frames before it is read."""

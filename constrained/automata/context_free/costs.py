@@ -1,0 +1,182 @@
+"""How many tokens of one byte are enough to leave a frame of a context-free grammar: upper bounds, one for each state.
+
+They add up over a stack: a frame's share covers whatever nonterminal the frames above it turn out to have completed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from constrained.automata.code_points import expand_continuation, expand_rest
+from constrained.automata.context_free.hypotheses import Outcome
+from constrained.automata.context_free.parser import Parser
+from constrained.automata.context_free.states import (
+    expand_enter,
+    expand_hypotheses,
+    expand_leave,
+    expand_scan,
+    resolve_node,
+)
+from constrained.automata.machine import Machine
+from grammars.context_free.finishing import FAR, Finishing
+from grammars.context_free.scans import Scan
+from grammars.regular import Rx, shortest
+
+Spelled = Callable[[bytes], int]
+"""How many tokens of one byte a text takes; far too many where a byte is none."""
+
+_LINE = 64
+"""Columns that the line after a break is taken to have at most; blocks further in are looked at one by one."""
+
+
+class FrameCosts:
+    """Upper bounds for the states of one machine."""
+
+    def __init__(self, machine: Machine, spelled: Spelled) -> None:
+        self._machine = machine
+        self._spelled = spelled
+        self._finishing: dict[Parser, Finishing] = {}
+        self._after: dict[tuple[Parser, int], int] = {}
+
+    def of(self, state: int, cost: Callable[[int], int]) -> int | None:
+        """Tokens of one byte that leave the frame of `state`; None for states of no context-free grammar.
+
+        Args:
+            cost: the same for any state of the machine.
+        """
+        key = self._machine.key(state)
+        kind = key[0]
+        if kind is expand_scan:
+            return self._scan(key[1], key[2])
+        if kind is resolve_node:
+            return self._node(key[1], key[2])
+        if kind is expand_hypotheses:
+            return min(self._hypothesis(key[1], one.node, one.scan) for one in key[2])
+        if kind is expand_enter:
+            _, parser, frames, top = key
+            return sum(self._node(parser, node) for node in frames) + cost(top)
+        if kind is expand_leave:
+            return 0 if len(key) < 3 else self._outcome(key[2], key[2].value(key[1]))
+        if kind is expand_rest and self._machine.key(key[3])[0] in _KINDS:
+            return _BYTES[key[1]] + cost(key[3]) if self._spelled(bytes(range(0x80, 0x100))) < FAR else FAR
+        if kind is expand_continuation and self._machine.key(key[2][0][2])[0] in _KINDS:
+            return FAR
+        return None
+
+    def _finishing_of(self, parser: Parser) -> Finishing:
+        found = self._finishing.get(parser)
+        if found is None:
+            sizes = [self._size(parser, number) for number in range(parser.end)]
+            found = self._finishing[parser] = Finishing(parser.stacks, sizes)
+        return found
+
+    def _size(self, parser: Parser, number: int) -> int:
+        """Tokens for a terminal, and for what may have to stand before it so that the lexer tells it from the last."""
+        if number in (parser.indent, parser.dedent):
+            return 0
+        terminal = parser.grammar.terminals[number]
+        assert isinstance(terminal.language, Rx)
+        words = [shortest(rx) for rx in (terminal.language, *(rx for rx, _ in terminal.conditional))]
+        sizes = [self._spelled(word.encode()) for word in words if word is not None]
+        size = min(sizes, default=FAR)
+        return min(FAR, size + self._spelled_separator(parser) + (_LINE if number == parser.newline else 0))
+
+    def _spelled_separator(self, parser: Parser) -> int:
+        separator = parser.separator
+        return FAR if separator is None else self._spelled(separator.encode())
+
+    def _scan(self, parser: Parser, scan: Scan) -> int:
+        """Of a scan on top of a frame, whose own share covers what comes once the scan has ended."""
+        if scan.start and not scan.line_break:
+            return 0
+        line_left = parser.lexer.line_left(scan)
+        if line_left is not None:
+            return line_left
+        return min(
+            (
+                self._left(parser, terminal, left) + self._after_terminal(parser, terminal)
+                for terminal, left in parser.lexer.left(scan)
+            ),
+            default=FAR,
+        )
+
+    def _left(self, parser: Parser, terminal: int, left: int) -> int:
+        if terminal == parser.newline:
+            left += _LINE + 1
+        # characters, of which each may take four bytes that are tokens by themselves
+        wide = self._spelled(bytes(range(0x100))) < FAR
+        return 4 * left if wide or not left else FAR
+
+    def _after_terminal(self, parser: Parser, terminal: int) -> int:
+        """Tokens that finish any rule from behind `terminal`, the cheapest of the rules at hand left open."""
+        found = self._after.get((parser, terminal))
+        if found is None:
+            found = 0
+            if terminal < parser.end and terminal not in parser.ignored:
+                tails = self._finishing_of(parser).tails
+                found = max(
+                    (tails[item + 1] for item, one in enumerate(parser.automaton.items)
+                     if one[2] == ~terminal and one[1] < len(one[3].symbols)), default=0,
+                )  # fmt: skip
+            self._after[parser, terminal] = found
+        return found
+
+    def _node(self, parser: Parser, node: int) -> int:
+        """Of a frame that waits: the dearest of all that may be completed on top of it."""
+        finishing = self._finishing_of(parser)
+        table: dict[tuple[int, int], int] = {}
+        worst = finishing.on_top(node, _free)
+        seen = {node}
+        queue = [node]
+        while queue:
+            one = queue.pop()
+            state = parser.automaton.states[parser.stacks.state[one]]
+            if state.blocks and state.blocks[-1].column > _LINE:
+                return FAR
+            for origin in parser.automaton.completed(state.number):
+                found = finishing.completed(one, origin, 0, _free, table)
+                if found < FAR:
+                    worst = max(worst, found)
+            for under in parser.stacks.below[one]:
+                if under >= 0 and under not in seen:
+                    seen.add(under)
+                    queue.append(under)
+        return worst
+
+    def _hypothesis(self, parser: Parser, node: int, scan: Scan) -> int:
+        finishing = self._finishing_of(parser)
+        if scan.start and not scan.line_break:
+            return finishing.on_top(node, _free)
+        line_left = parser.lexer.line_left(scan)
+        if line_left is not None:
+            return line_left + finishing.on_top(node, _free)
+        costs = [FAR]
+        for terminal, left in parser.lexer.left(scan):
+            size = self._left(parser, terminal, left)
+            if parser.is_dropped(terminal, node):
+                costs.append(size + finishing.on_top(node, _free))
+                continue
+            made = parser.advanced(node, terminal)
+            costs += [size + finishing.on_top(top, _free) for top in made.tops]
+            costs += [size + self._after_terminal(parser, terminal) for _ in made.pending]
+        return min(costs)
+
+    def _outcome(self, parser: Parser, value: Outcome) -> int:
+        """Of a frame that is about to be left."""
+        if value.ends:
+            return 0
+        costs = [self._scan(parser, value.scan)] if value.scan is not None else []
+        costs += [self._after_terminal(parser, cut.terminal) for cut in value.cuts]
+        costs += [self._hypothesis(parser, one.node, one.scan) for one in value.hypotheses]
+        costs += [self._after_terminal(parser, last.terminal) for last, _ in value.ended]
+        return min(costs, default=FAR)
+
+
+def _free(origin: int, more: int) -> int:
+    """Whatever goes on below is the frame's below to pay for."""
+    return 0
+
+
+_KINDS: tuple[Any, ...] = (expand_scan, expand_hypotheses, expand_enter, expand_leave)
+_BYTES = {64: 1, 4096: 2, 262144: 3}
