@@ -247,7 +247,9 @@ class Threads(Unfolding):
         """A structural hash, the same in every process."""
         places = tuple((place, rest.order) for place, rest in self.threads)
         pasts = tuple(past.order for past in self.pasts)
-        return hash((zlib.crc32(self.program.pattern.encode("utf-8", "surrogatepass")), places, self.accept.order, pasts))
+        return hash(
+            (zlib.crc32(self.program.pattern.encode("utf-8", "surrogatepass")), places, self.accept.order, pasts)
+        )
 
     def moves(self) -> Iterable[tuple[int, int, Rx]]:
         """The moves by ranges of code points."""

@@ -1,0 +1,141 @@
+"""Grammars made of other grammars, as rules or, where all of it is regular, as one expression."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from grammars.context_free import ContextFree
+from grammars.context_free.trim import useful_rules
+from grammars.ebnf import (
+    Alternatives,
+    Concatenation,
+    Definition,
+    Expression,
+    Foreign,
+    Reference,
+    Text,
+    flatten,
+    fold,
+)
+from grammars.errors import EmptyLanguage, GrammarError, UnsupportedFeature
+from grammars.gbnf import rules as gbnf_rules
+from grammars.regex import parse
+from grammars.regular import ALL, Rx, complement, concat, intersect, is_empty, literal, literals, repeat
+from grammars.values import (
+    AnyText,
+    Choice,
+    Gbnf,
+    Grammar,
+    OneOf,
+    Phrases,
+    Reasoning,
+    Regex,
+    Sequence,
+    SpecialToken,
+)
+from grammars.values.combined import Part
+
+_START = "start"
+
+
+def load(value: Grammar) -> ContextFree:
+    """The grammar of a `Sequence`, `OneOf`, `AnyText`, `Phrases` or `Reasoning` in numbers.
+
+    Schemas and Lark grammars in it stay as they are (`Embedded`); what is regular is one terminal.
+
+    Raises:
+        EmptyLanguage: no text is a sentence.
+        UnsupportedFeature: phrases within a grammar that is not regular.
+        GrammarError: what the parts raise.
+    """
+    rules: dict[str, Definition] = {}
+    rules[_START] = Definition(_expression(value, rules))
+    grammar = flatten(rules, _START)
+    useful_rules(grammar)
+    return grammar
+
+
+@lru_cache(maxsize=256)
+def regular(value: Part) -> Rx | None:
+    """The texts of a grammar as one expression; `None` where they are not plainly regular.
+
+    Raises:
+        GrammarError: what the parts raise.
+    """
+    rules: dict[str, Definition] = {}
+    rules[_START] = Definition(_expression(value, rules))
+    folded = fold(rules)[_START].expression
+    return folded.language if isinstance(folded, Text) else None
+
+
+def _expression(value: Part, rules: dict[str, Definition]) -> Expression:
+    if isinstance(value, str):
+        return Text(literal(value))
+    if isinstance(value, Regex):
+        return Text(parse(value.pattern, value.dialect, value.flags))
+    if isinstance(value, Choice):
+        return Text(literals(value.options))
+    if isinstance(value, AnyText):
+        return Text(without(value.stop))
+    if isinstance(value, Sequence):
+        return Concatenation(tuple(_expression(part, rules) for part in value.parts))
+    if isinstance(value, OneOf):
+        return Alternatives(tuple(_expression(option, rules) for option in value.options))
+    if isinstance(value, Reasoning):
+        return _reasoning(value, rules)
+    if isinstance(value, Phrases):
+        return Text(_phrases(value))
+    if isinstance(value, Gbnf):
+        return _gbnf(value, rules)
+    return Foreign(value, value.name if isinstance(value, SpecialToken) else type(value).__name__)
+
+
+def without(texts: tuple[str, ...]) -> Rx:
+    """The texts in which none of the given ones occurs."""
+    return complement(concat(ALL, literals(texts), ALL)) if texts else ALL
+
+
+def _reasoning(value: Reasoning, rules: dict[str, Definition]) -> Expression:
+    inside = Text(without((value.end,) if isinstance(value.end, str) else ()))
+    gap = Text(repeat(literal("\n"), 0, value.gap))
+    then = _expression(value.then, rules)
+    thought = Concatenation((_expression(value.start, rules), inside, _expression(value.end, rules), gap, then))
+    return Alternatives((thought, then)) if value.optional else thought
+
+
+def _gbnf(value: Gbnf, rules: dict[str, Definition]) -> Expression:
+    """The rules of the grammar beside the others, under names that only it uses."""
+    stem = f"{len(rules)} "
+    found = gbnf_rules(value)
+    for name, definition in found.items():
+        rules[stem + name] = Definition(_renamed(definition.expression, stem), definition.line)
+    return Reference(stem + value.root)
+
+
+def _renamed(expression: Expression, stem: str) -> Expression:
+    if isinstance(expression, Reference):
+        return Reference(stem + expression.name)
+    if isinstance(expression, Concatenation):
+        return Concatenation(tuple(_renamed(item, stem) for item in expression.items))
+    if isinstance(expression, Alternatives):
+        return Alternatives(tuple(_renamed(option, stem) for option in expression.options))
+    if isinstance(expression, (Text, Foreign)):
+        return expression
+    return type(expression)(_renamed(expression.body, stem), expression.least, expression.most)
+
+
+def _phrases(value: Phrases) -> Rx:
+    try:
+        within = regular(value.within)
+    except RecursionError:
+        raise GrammarError("the grammar that phrases are sought in is nested too deeply") from None
+    if within is None:
+        raise UnsupportedFeature(
+            f"Phrases within {type(value.within).__name__}: phrases can be required and banned within a regular grammar "
+            "(Regex, Choice, AnyText, and Sequence, OneOf or Gbnf of such); for a schema, give its strings a pattern"
+        )
+    wanted = [concat(ALL, literal(phrase), ALL) for phrase in value.required]
+    found = intersect(within, without(value.banned), *wanted)
+    if is_empty(found):
+        raise EmptyLanguage(f"no text holds all of {value.required!r} and none of {value.banned!r}")
+    return found

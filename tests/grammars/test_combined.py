@@ -1,0 +1,120 @@
+"""Grammars made of others: which texts they are, and that phrases hold wherever they overlap."""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+import pytest
+
+from grammars import (
+    AnyText,
+    Choice,
+    EmptyLanguage,
+    Gbnf,
+    Grammar,
+    JsonSchema,
+    Lark,
+    OneOf,
+    Phrases,
+    Reasoning,
+    Regex,
+    Sequence,
+    SpecialToken,
+    UnsupportedFeature,
+)
+from grammars.combined import load, regular
+from grammars.context_free import Embedded
+from grammars.regular import matches
+from tests.grammars.recognisers import accepts
+
+TEXTS = ["".join(word) for length in range(7) for word in itertools.product("abc", repeat=length)]
+
+
+def _texts(value: Grammar) -> set[str]:
+    rx = regular(value)
+    assert rx is not None
+    grammar = load(value)
+    found = {text for text in TEXTS if matches(rx, text)}
+    assert found == {text for text in TEXTS if accepts(grammar, text)}
+    return found
+
+
+def test_any_text_holds_no_stop_string() -> None:
+    assert _texts(AnyText()) == set(TEXTS)
+    assert _texts(AnyText(stop="ab")) == {text for text in TEXTS if "ab" not in text}
+    assert _texts(AnyText(stop=["aa", "cb"])) == {text for text in TEXTS if "aa" not in text and "cb" not in text}
+
+
+def test_a_stop_string_after_free_text_is_its_first_occurrence_but_for_overlaps() -> None:
+    whole = _texts(Sequence(AnyText(stop="ab"), "ab"))
+    assert whole == {text for text in TEXTS if text.endswith("ab") and text.index("ab") == len(text) - 2}
+
+
+def test_sequences_and_alternatives_nest() -> None:
+    value = Sequence(OneOf("a", Regex("b+"), Sequence()), Choice(["c", "cc"]), Gbnf('root ::= "a" root | ""'))
+    assert _texts(value) == {text for text in TEXTS if re.fullmatch("(a|b+|)(c|cc)a*", text)}
+
+
+@pytest.mark.parametrize(
+    ("required", "banned", "within"),
+    [
+        (["ab", "ba"], [], AnyText()),
+        (["aba"], ["bb", "ac"], AnyText()),
+        (["b"], ["ab"], Regex("[ab]*c?")),
+        ([], ["a"], Sequence("b", AnyText())),
+        (["a"], [], Choice(["abc", "cb", "a"])),
+    ],
+)
+def test_phrases_are_required_and_banned_anywhere(required: list[str], banned: list[str], within: Grammar) -> None:
+    inside = _texts(within)
+    assert _texts(Phrases(required=required, banned=banned, within=within)) == {
+        text for text in inside if all(one in text for one in required) and not any(one in text for one in banned)
+    }
+
+
+def test_phrases_that_exclude_each_other_are_empty() -> None:
+    with pytest.raises(EmptyLanguage, match="aba"):
+        load(Phrases(required="aba", banned="b"))
+
+
+@pytest.mark.parametrize(
+    "within", [JsonSchema(True), Lark('start: "a" start "b" | "c"'), Gbnf('root ::= "(" root ")" | "a"')]
+)
+def test_phrases_within_what_is_not_regular_are_refused(within: Grammar) -> None:
+    with pytest.raises(UnsupportedFeature, match=type(within).__name__):
+        load(Phrases(banned="x", within=within))
+
+
+def test_reasoning_is_free_text_between_marks_and_then_the_grammar() -> None:
+    grammar = load(Reasoning(then=Choice(["yes", "no"])))
+    assert accepts(grammar, "<think>well\n</thin</think>\n\nyes")
+    assert accepts(grammar, "<think></think>no")
+    for wrong in (
+        "yes",
+        "<think>yes",
+        "<think></think></think>yes",
+        "<think></think>\n\n\nyes",
+        "<think></think> maybe",
+    ):
+        assert not accepts(grammar, wrong), wrong
+
+
+def test_reasoning_may_be_opened_by_the_prompt_or_left_out() -> None:
+    assert accepts(load(Reasoning(then="x", start="")), "hm</think>x")
+    optional = load(Reasoning(then="x", optional=True))
+    assert accepts(optional, "x")
+    assert accepts(optional, "<think>a</think>x")
+
+
+def test_marks_may_be_special_tokens() -> None:
+    grammar = load(Reasoning(then="x", start=SpecialToken("<think>"), end=SpecialToken(number=7)))
+    tokens = [one.language for one in grammar.terminals if isinstance(one.language, SpecialToken)]
+    assert tokens == [SpecialToken("<think>"), SpecialToken(number=7)]
+
+
+def test_schemas_and_lark_grammars_stay_what_they_are() -> None:
+    schema, grammar = JsonSchema({"type": "integer"}), Lark('start: "a"')
+    made = load(Sequence("x", schema, OneOf(grammar, schema)))
+    assert [one.language.grammar for one in made.terminals if isinstance(one.language, Embedded)] == [schema, grammar]
+    assert regular(Sequence("x", schema)) is None
