@@ -52,10 +52,18 @@ def spelling(characters: Rx) -> Spelling:
 
 def add_characters(machine: Machine, made: Transitions, moves: Iterable[tuple[Rx, int]]) -> None:
     """Give `made` the edges that read one character longer than a byte, of disjoint sets that lead to states."""
-    wide = [(leads, state) for characters, state in moves if (leads := spelling(characters).leads)]
-    for leads, state in wide:
-        for first, last, size, rest in leads:
-            made.on(first, last, goto(machine.state((expand_rest, size, rest, state))))
+    wide = []
+    for characters, state in moves:
+        leads = spelling(characters).leads
+        if leads:
+            wide.append((leads, state))
+            key = (expand_led, characters, state, 0)
+            led = machine.known(key)
+            if led is None:
+                led = machine.new_run(key, len(leads))
+            for first, last, _, _ in leads:
+                made.on(first, last, goto(led))
+                led += 1
     if len(wide) > 1:
         _share_leads(machine, made, wide)
 
@@ -73,6 +81,12 @@ def _share_leads(
         if len(shares) > 1:
             pieces = sorted((low, high, state) for _, rest, state in shares for low, high in rest)
             made.on(lead, lead, goto(machine.state((expand_continuation, shares[0][0], tuple(pieces)))))
+
+
+def expand_led(machine: Machine, characters: Rx, state: int, number: int) -> Transitions:
+    """After the first byte of a character: one of those in `leads[number]` of the set, which lead to `state`."""
+    _, _, size, rest = spelling(characters).leads[number]
+    return expand_rest(machine, size, rest, state)
 
 
 def expand_rest(machine: Machine, size: int, ranges: Ranges, state: int) -> Transitions:

@@ -19,12 +19,12 @@ from numba.np.arrayobj import make_array, populate_array
 from numpy.typing import NDArray
 
 from constrained.kernels.compose import compose
-from constrained.kernels.jit import kernel, pasted
+from constrained.kernels.jit import inlined, kernel, pasted
 from constrained.kernels.machine import M_ROW, commit, find_row, run
 from constrained.kernels.rows import expand_row
-from constrained.kernels.tables import L_DENSE, REJECTED, S_BASE, S_LOCAL
+from constrained.kernels.tables import L_DENSE, NO_ROOM, REJECTED, S_BASE, S_LOCAL
 from constrained.kernels.walk import walk_alone, walk_beside
-from constrained.kernels.walk_registers import W_STATE
+from constrained.kernels.walk_registers import W_CELL, W_DENSE, W_EXITS, W_POOL, W_RESUME, W_ROWS, W_STATE, W_TOP
 
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
@@ -172,9 +172,26 @@ def run_bytes(handles: Int64, memo: Int64, cells: Int32, data: UInt8, position: 
     )
 
 
+@inlined
+def _has_room(handles: Int64, w: Int64) -> bool:
+    """Whether one more walk and one more row fit into the tables, whatever they hold."""
+    tokens = 32 * handles[T_DENSE, 2]
+    return bool(
+        w[W_POOL] + 3 * tokens + 64 <= handles[T_POOL, 1]
+        and w[W_DENSE] + 2 < handles[T_DENSE, 1]
+        and w[W_EXITS] + 2 * handles[T_NODES, 1] <= handles[T_EXITS, 1]
+        and w[W_ROWS] + 1 < handles[T_ROWS, 1]
+    )
+
+
 @kernel
-def walk_state(handles: Int64, memo: Int64, w: Int64) -> int:
-    """`walk_beside` of w[W_STATE] where its base has a dense local row, else `walk_alone`."""
+def walk_state(handles: Int64, memo: Int64, w: Int64, state: int) -> int:
+    """`walk_beside` of `state` where its base has a dense local row, else `walk_alone`; -1 resumes. NO_ROOM: it may not fit."""
+    if state >= 0:
+        if not _has_room(handles, w):
+            return NO_ROOM
+        w[W_STATE] = state
+        w[W_RESUME] = 0
     states = _int32_rows(handles, T_STATES)
     locals_ = _int32_rows(handles, T_LOCALS)
     base = states[w[W_STATE], S_BASE]
@@ -202,8 +219,13 @@ def walk_state(handles: Int64, memo: Int64, w: Int64) -> int:
 
 
 @kernel
-def compose_row(handles: Int64, memo: Int64, cells: Int32, w: Int64) -> int:
-    """`compose`."""
+def compose_row(handles: Int64, memo: Int64, cells: Int32, w: Int64, state: int, cell: int, top: int) -> int:
+    """`compose` of a configuration; a state of -1 resumes.  NO_ROOM: the row may not fit."""
+    if state >= 0:
+        if not _has_room(handles, w):
+            return NO_ROOM
+        w[W_STATE], w[W_CELL], w[W_TOP] = state, cell, top
+        w[W_RESUME] = 0
     return compose(
         _int32_rows(handles, T_STATES),
         _uint8_items(handles, T_MAPS),

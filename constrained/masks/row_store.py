@@ -233,24 +233,29 @@ class RowStore:
             if found >= 0:
                 return found
             self._misses += 1
-            self._make_local(state)
+            if machine.states[state, t.S_LOCAL] < 0:
+                self._make_local(state)
             registers = self._registers
-            registers[w.W_STATE], registers[w.W_CELL], registers[w.W_TOP] = state, cell, top
-            registers[w.W_RESUME] = 0
-            self._check_room()
-            machine.reserve_memo(_STEP_ENTRIES + int(cells[cell, t.C_DEPTH]))
-            while True:
-                before = int(registers[w.W_MEMO])
-                status = h.compose_row(self.handles, machine.memo, cells, registers)
-                machine.memo_used += int(registers[w.W_MEMO]) - before
-                if status == t.OK:
-                    number = int(registers[w.W_FOUND])
-                    tokens = self._open_locals.get(int(machine.states[state, t.S_LOCAL]), []) + self._taken_open()
-                    if tokens:
-                        self._sort_open(number, tokens, cells, state, cell, top)
-                    return number
+            spare = _STEP_ENTRIES + int(cells[cell, t.C_DEPTH])
+            machine.reserve_memo(spare)
+            status = h.compose_row(self.handles, machine.memo, cells, registers, state, cell, top)
+            while status != t.OK:
+                self._count_memo()
                 self._supply(status)
-                machine.reserve_memo(_STEP_ENTRIES + int(cells[cell, t.C_DEPTH]))
+                machine.reserve_memo(spare)
+                status = h.compose_row(self.handles, machine.memo, cells, registers, -1, cell, top)
+            self._count_memo()
+            number = int(registers[w.W_FOUND])
+            if self._open_locals or registers[w.W_OPEN]:
+                tokens = self._open_locals.get(int(machine.states[state, t.S_LOCAL]), []) + self._taken_open()
+                if tokens:
+                    self._sort_open(number, tokens, cells, state, cell, top)
+            return number
+
+    def _count_memo(self) -> None:
+        """Count what a kernel has put into the machine's memo."""
+        self.machine.memo_used += int(self._registers[w.W_MEMO])
+        self._registers[w.W_MEMO] = 0
 
     def _taken_open(self) -> list[int]:
         """The tokens that a walk has set apart."""
@@ -308,19 +313,16 @@ class RowStore:
 
     def _walk_local(self, state: int) -> None:
         machine, registers = self.machine, self._registers
-        self._check_room()
         self._local_walks += 1
-        registers[w.W_STATE] = state
-        registers[w.W_RESUME] = 0
         made = machine.state_count
+        status = h.walk_state(self.handles, machine.memo, registers, state)
         while True:
-            status = h.walk_state(self.handles, machine.memo, registers)
             if status == t.OK:
-                found = self._taken_open()
-                if found:
-                    self._open_locals[int(machine.states[state, t.S_LOCAL])] = found
+                if registers[w.W_OPEN]:
+                    self._open_locals[int(machine.states[state, t.S_LOCAL])] = self._taken_open()
                 return
             self._supply(status)
+            status = h.walk_state(self.handles, machine.memo, registers, -1)
             if machine.state_count - made > self.limits.step_states:
                 raise LimitExceeded(f"one mask needs more than {self.limits.step_states} states (Limits.step_states)")
 
@@ -331,15 +333,7 @@ class RowStore:
             self.machine.expand(missing)
         elif status == t.UNKNOWN_POP:
             self.machine.resolve(missing, int(self._registers[w.W_OUTCOME]))
+        elif status == t.NO_ROOM:
+            raise LimitExceeded("the rows of this vocabulary have outgrown their memory (Limits.bytes)")
         else:
             raise LimitExceeded(f"nested deeper than {self.limits.stack_depth} (Limits.stack_depth)")
-
-    def _check_room(self) -> None:
-        registers = self._registers
-        if (
-            registers[w.W_POOL] + 3 * self.size + 64 > self.pool.shape[0]
-            or registers[w.W_DENSE] + 2 >= self.dense.shape[0]
-            or registers[w.W_EXITS] + 2 * len(self.trie) > self.exits.shape[0]
-            or registers[w.W_ROWS] + 1 >= self.rows.shape[0]
-        ):
-            raise LimitExceeded("the rows of this vocabulary have outgrown their memory (Limits.bytes)")
