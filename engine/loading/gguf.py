@@ -6,6 +6,7 @@ one of a vocabulary's strings in arrays, which takes seconds.  Its block decoder
 
 from __future__ import annotations
 
+import math
 import mmap
 import struct
 from collections.abc import Iterator
@@ -162,7 +163,7 @@ def _tensor_infos(places: list[tuple[str, tuple[int, ...], int, int]], start: in
                 "take the model in one of these"
             )
         values, nbytes = BLOCKS[kind]
-        count = int(np.prod(shape, dtype=np.int64))
+        count = math.prod(shape)
         yield name, TensorInfo(shape, kind, start + offset, count // values * nbytes)
 
 
@@ -205,6 +206,8 @@ def pair_halves(tensor: Tensor, heads: int) -> Tensor:
     with row i + d/2.
     """
     rows = tensor.shape[0]
+    if rows % (2 * heads):
+        raise ModelFileError(f"a tensor of {rows} rows does not hold {heads} heads of pairs: fetch the model again")
     return tensor.view(heads, rows // heads // 2, 2, *tensor.shape[1:]).transpose(1, 2).reshape(tensor.shape)
 
 

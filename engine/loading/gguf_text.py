@@ -12,7 +12,7 @@ from typing import Any
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 from engine.config import gguf_end_tokens
-from engine.errors import TextError
+from engine.errors import EngineError, TextError
 from engine.text import Text
 
 CONTROL, USER_DEFINED = 3, 4
@@ -51,8 +51,17 @@ def read_gguf_text(metadata: Mapping[str, Any]) -> Text:
     """The tokenizer, end tokens and chat template in a GGUF's metadata.
 
     Raises:
-        TextError: a tokenizer or pre-tokenizer kind that is not rebuilt here.
+        TextError: a tokenizer or pre-tokenizer kind that is not rebuilt here, or a malformed one.
     """
+    try:
+        return _read(metadata)
+    except EngineError:
+        raise
+    except Exception as error:  # the tokenizers library raises bare Exception
+        raise TextError(f"the GGUF's tokenizer is malformed: fetch the file again ({error})") from None
+
+
+def _read(metadata: Mapping[str, Any]) -> Text:
     tokens = metadata.get("tokenizer.ggml.tokens")
     if not tokens:
         raise TextError("the GGUF holds no vocabulary: take one that does, or a model directory")
