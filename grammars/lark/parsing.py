@@ -45,10 +45,11 @@ def loaded(value: Lark, source: Source) -> lark.Lark:
     Raises:
         LarkError: Lark refuses it.
     """
+    imports = _Imports(dict(value.imports))
     options: dict[str, Any] = {
         "start": value.start,
         "source_path": f"{_ROOT}/grammar.lark",
-        "import_paths": [_Imports(dict(value.imports))],
+        "import_paths": [imports],
     }
     if value.lexer == "contextual":
         options |= {"parser": "lalr", "lexer": "contextual", "_plugins": {"ContextualLexer": _Contextual}}
@@ -59,7 +60,7 @@ def loaded(value: Lark, source: Source) -> lark.Lark:
     try:
         return lark.Lark(source.text, **options)
     except LarkException as error:
-        raise _translated(error, source, value) from None
+        raise _translated(error, source, value, imports.served) from None
     except OSError as error:
         raise _failed_import(error, source) from None
     except Exception as error:
@@ -76,6 +77,7 @@ class _Imports:
 
     def __init__(self, texts: dict[str, str]) -> None:
         self.texts = texts
+        self.served: str | None = None
 
     def __call__(self, base: object, path: str) -> tuple[str, str]:
         if not isinstance(base, str) or not base.startswith(_ROOT):
@@ -84,7 +86,8 @@ class _Imports:
         text = self.texts.get(inside.as_posix())
         if text is None:
             raise OSError
-        return f"{_ROOT}/{inside.as_posix()}", text
+        self.served = inside.as_posix()
+        return f"{_ROOT}/{self.served}", text
 
 
 def _indenter(value: Indenter) -> LarkIndenter:
@@ -103,18 +106,17 @@ def _indenter(value: Indenter) -> LarkIndenter:
 # --- complaints -------------------------------------------------------------------------------------------------------
 
 
-def _translated(error: LarkException, source: Source, value: Lark) -> GrammarError:
+def _translated(error: LarkException, source: Source, value: Lark, imported: str | None) -> GrammarError:
     cause = error if isinstance(error, UnexpectedInput) else error.__context__
     message = str(error).split("\n\n")[0].strip()
-    in_import = f"{_ROOT}/" in message and "grammar.lark" not in message.partition(f"{_ROOT}/")[2]
-    if isinstance(cause, (UnexpectedCharacters, UnexpectedToken)) and not in_import:
-        return LarkError(_unexpected(cause, message), *source.written_place(cause.line, cause.column))
-    if in_import:
-        where = message.partition(f"{_ROOT}/")[2].partition(" ")[0].rstrip(":,")
-        return LarkError(
-            f"in the imported {where}: {message.replace(_ROOT + '/', '')}",
-            *_mentioned(where.split("/")[-1][:-5], source),
-        )
+    if isinstance(cause, (UnexpectedCharacters, UnexpectedToken)):
+        said = _unexpected(cause, message)
+        if imported is None:
+            return LarkError(said, *source.written_place(cause.line, cause.column))
+        # A grammar is read before what it imports, so this stands in what was imported last.
+        name = imported.removesuffix(".lark").rpartition("/")[2]
+        place = f"line {cause.line}, column {cause.column}"
+        return LarkError(f"in the imported {imported}, {place}: {said}", *_mentioned(f"'{name}'", source))
     if len(error.args) == 2:  # a value that cannot be had, and why
         what, why = error.args
         if isinstance(why, SyntaxError):
@@ -160,7 +162,7 @@ def _mentioned(message: str, source: Source) -> tuple[int, int]:
         return source.place(source.written.index(span[1]))
     for name in re.findall(r"'(\w+)'", message) + re.findall(r"[A-Za-z_]\w*", message):
         defined = source.definitions.get(name, [])
-        if defined and "more than once" in message:
+        if defined and ("more than once" in message or "Recursion" in message):
             return source.place(defined[-1])
         used = [index for index in source.names.get(name, []) if index not in defined]
         if used or defined:
