@@ -4,12 +4,32 @@ from __future__ import annotations
 
 import json
 import pickle
+from collections.abc import Callable
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from grammars import Choice, EmptyLanguage, GrammarError, JsonSchema, LimitExceeded, Regex, SchemaError
+from grammars import (
+    AnyText,
+    Choice,
+    EmptyLanguage,
+    Gbnf,
+    GrammarError,
+    Indenter,
+    JsonSchema,
+    Lark,
+    LimitExceeded,
+    OneOf,
+    Phrases,
+    Reasoning,
+    Regex,
+    SchemaError,
+    Sequence,
+    SpecialToken,
+    library,
+)
 
 SCHEMA = {"type": "object", "properties": {"a": {"minimum": 0.1}}}
 
@@ -51,7 +71,10 @@ def test_numbers_keep_every_digit() -> None:
 
 @pytest.mark.parametrize("value", [
     JsonSchema(SCHEMA, resources={"http://x/y": {"type": "null"}}, draft="6"), JsonSchema(True),
-    Regex("a+", "ecma"), Choice(["a", "b"]),
+    Regex("a+", "ecma"), Choice(["a", "b"]), AnyText(stop=["a", "b"]), Sequence("a", Regex("b")), OneOf("a", AnyText()),
+    Phrases(required="a", banned=["b"], within=Choice(["a"])), Reasoning(then=JsonSchema(True), optional=True),
+    SpecialToken("<x>"), SpecialToken(number=3), Gbnf('root ::= "a"', dialect="xgrammar"), library.load("python"),
+    Lark("start: @x", embedded={"x": JsonSchema(True)}, imports={"y.lark": "A: /a/"}),
 ])  # fmt: skip
 def test_values_pickle(value: object) -> None:
     again = pickle.loads(pickle.dumps(value))
@@ -121,3 +144,46 @@ def test_a_choice_of_nothing_is_empty() -> None:
 def test_a_regex_takes_text_dialect_and_flags(arguments: tuple[Any, ...]) -> None:
     with pytest.raises(GrammarError):
         Regex(*arguments)
+
+
+def test_options_of_written_grammars_are_part_of_the_identity() -> None:
+    text = 'start: "a"'
+    values = [
+        Lark(text), Lark(text, start="a"), Lark(text, lexer="contextual"), Lark(text, imports={"a": "b"}),
+        Lark(text, embedded={"x": "y"}), Lark(text, lexer="contextual", indenter=Indenter("N", "I", "D", (), (), 8)),
+        Gbnf(text), Gbnf(text, root="a"), Gbnf(text, dialect="xgrammar"),
+    ]  # fmt: skip
+    assert len(set(values)) == len(values)
+    assert Lark(text) == Lark(text, start="start")
+
+
+def test_a_path_is_read_and_a_text_is_taken(tmp_path: Path) -> None:
+    file = tmp_path / "x.lark"
+    file.write_text('start: "é"', encoding="utf-8")
+    assert Lark(file).text == Lark(str(file)).text == 'start: "é"'
+    assert Lark(file).name == str(file)
+    assert Lark('start: ".lark"').name == "<string>"
+    with pytest.raises(GrammarError, match="cannot be read"):
+        Lark(tmp_path / "missing.lark")
+    with pytest.raises(GrammarError, match="cannot be read"):
+        Gbnf(str(tmp_path / "missing.gbnf"))
+    file.write_bytes(b"\xff")
+    with pytest.raises(GrammarError, match="UTF-8"):
+        Lark(file)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Lark(3), lambda: Lark("", lexer="basic"), lambda: Lark("", start=3), lambda: Lark("", embedded={"X": "y"}),
+        lambda: Lark("", embedded={"x": 3}), lambda: Lark("", indenter=3, lexer="contextual"),
+        lambda: Gbnf("", root=None), lambda: Gbnf("", dialect="ebnf"), lambda: Sequence(3), lambda: OneOf(b"a"),
+        lambda: AnyText(stop=3), lambda: AnyText(stop=""), lambda: AnyText(stop=["a", 3]), lambda: Phrases(banned=[""]),
+        lambda: Phrases(within=3), lambda: Reasoning(then=None), lambda: Reasoning(then="a", end=""),
+        lambda: Reasoning(then="a", gap=-1), lambda: SpecialToken(""), lambda: SpecialToken("a", 3),
+        lambda: SpecialToken(number=-1), lambda: OneOf(),
+    ],
+)  # fmt: skip
+def test_what_is_no_grammar_is_refused(make: Callable[[], object]) -> None:
+    with pytest.raises(GrammarError):
+        make()
