@@ -20,6 +20,7 @@ from grammars.json_schema.numbers.texts import (
     DIGIT,
     DIGITS,
     INTEGER_TAIL,
+    LONG_DIGITS,
     NUMBER_TAIL,
     PLAIN_INTEGER_TAIL,
     SOME_DIGITS,
@@ -184,23 +185,27 @@ class _Whole(Unfolding):
         if target is not None:
             yield _POINT, _POINT, target
         if mantissa is not None:
-            exponents = mantissa.exponents(span, self.low, self.high)
+            exponents = mantissa.exponents(span, self.low, self.high, alone=self.count == 1)
             if exponents is not None:
                 for letter in _LETTERS:
                     yield letter, letter, exponents
 
     def _mantissa(self) -> Mantissa | None:
-        if self.span.bare or not (self.count == 1 or self.span.free):
+        if self.span.bare or self.count > (LONG_DIGITS if self.span.free else 1):
             return None
-        return Mantissa(0, 0, self.remainder)
+        return Mantissa(0, 0, self.remainder, self.count > 1)
 
 
 def _whole(span: Span, count: int, low: int, high: int, remainder: int) -> Rx | None:
     """The state after so many digits, or `None` where nothing completes it."""
     # Digits beyond those of both bounds make no difference; a single one may be a mantissa.
-    count = 1 if span.free else min(count, max(2, 2 + max(b.exponent for b in (span.low, span.high) if b)))
+    if span.free:
+        count = min(count, LONG_DIGITS + 1)
+    else:
+        count = min(count, max(2, 2 + max(b.exponent for b in (span.low, span.high) if b)))
     low, high = _forget(span, count, low, high)
-    if span.high is None and count > 1 and (span.low is None or count - 1 > span.low.exponent):
+    past = span.low is None or count - 1 > span.low.exponent
+    if span.high is None and past and count > (LONG_DIGITS if span.free and not span.bare else 1):
         if span.grid is None:
             return NUMBER_TAIL
         if span.grid.step == 1 and span.grid.places == 0:

@@ -20,11 +20,13 @@ class Mantissa:
         digits: how many digits (counted on a grid only).
         zeros: how many of the last ones are zeros.
         remainder: of all digits down to the last non-zero one after the point.
+        long: whether there are several digits before the point.
     """
 
     digits: int
     zeros: int
     remainder: int
+    long: bool = False
 
     def advance(self, span: Span, digit: int) -> Mantissa | None:
         grid = span.grid
@@ -33,28 +35,26 @@ class Mantissa:
         if self.digits == span.mantissa:
             return None
         if digit == 0:
-            return Mantissa(self.digits + 1, self.zeros + 1, self.remainder)
+            return Mantissa(self.digits + 1, self.zeros + 1, self.remainder, self.long)
         remainder = grid.remainder(self.remainder * pow(10, self.zeros + 1, grid.step) + digit)
-        return Mantissa(self.digits + 1, 0, remainder)
+        return Mantissa(self.digits + 1, 0, remainder, self.long)
 
-    def exponents(self, span: Span, low: int, high: int) -> Rx | None:
-        """The exponents that are right if the mantissa ends here; `None` if none is."""
-        least = most = None
+    def exponents(self, span: Span, low: int, high: int, alone: bool = False) -> Rx | None:
+        """The exponents that are right if the mantissa ends here, `alone` after a single digit; `None` if none is."""
+        most = span.long_exponent if self.long else span.largest_exponent + alone
+        least = -span.long_exponent if self.long else span.smallest_exponent
         if span.low is not None:
             order = span.low.settled(low)
-            least = span.low.exponent + (0 if order > 0 or (order == 0 and span.low.closed) else 1)
+            least = max(least, span.low.exponent + (0 if order > 0 or (order == 0 and span.low.closed) else 1))
         if span.high is not None:
             order = span.high.settled(high)
-            most = span.high.exponent - (0 if order < 0 or (order == 0 and span.high.closed) else 1)
+            most = min(most, span.high.exponent - (0 if order < 0 or (order == 0 and span.high.closed) else 1))
         if span.grid is not None:
             power = span.grid.shift_to_multiple(self.remainder)
             if power is None:
                 return None
-            scale = self.digits - self.zeros - span.grid.places + power
-            least = scale if least is None else max(least, scale)
-        if least is not None and most is not None and least > most:
-            return None
-        return exponent_rx(least, most)
+            least = max(least, self.digits - self.zeros - span.grid.places + power)
+        return None if least > most else exponent_rx(least, most)
 
     def lives(self, span: Span, low: int, high: int) -> bool:
         """Whether more digits or none and then an exponent can end in the span."""

@@ -8,7 +8,12 @@ from decimal import Decimal
 from math import gcd, lcm
 
 from grammars.errors import LimitExceeded
-from grammars.json_schema.numbers.texts import SCIENTIFIC_DIGITS
+from grammars.json_schema.numbers.texts import (
+    LARGEST_EXPONENT,
+    LONG_EXPONENT,
+    SCIENTIFIC_DIGITS,
+    SMALLEST_EXPONENT,
+)
 
 MAX_CLASSES = 10_000
 """How many remainders a recogniser of multiples may have to tell apart."""
@@ -171,6 +176,8 @@ class Span:
         grid: the multiples that belong.  Bounds are on the grid then, and closed.
         bare: integers are written as digits alone.
         mantissa: how many fraction digits a mantissa may have on a grid.
+        largest_exponent, smallest_exponent: limits of exponents; beyond what binary64 holds only where a bound is.
+        long_exponent: limit either way behind a mantissa with several digits before its point.
         least_units: the smallest positive member in units of the grid's last place.
         order: a hash of all this that is the same in every process.
     """
@@ -181,6 +188,9 @@ class Span:
     grid: Grid | None
     bare: bool
     mantissa: int
+    largest_exponent: int
+    smallest_exponent: int
+    long_exponent: int
     least_units: int
     order: int
 
@@ -213,10 +223,16 @@ def span_of(low: Bound | None, high: Bound | None, zero: bool, grid: Grid | None
         order = _compare(low, high)
         if order > 0 or (order == 0 and not (low.closed and high.closed)):
             return None
-    longest = max((len(bound.digits) for bound in (low, high) if bound is not None), default=0)
-    mantissa = max(SCIENTIFIC_DIGITS, longest)
+    significant = max((len(bound.digits) for bound in (low, high) if bound is not None), default=0)
+    mantissa = max(SCIENTIFIC_DIGITS, significant)
+    # A mantissa must reach the bounds, and the grid.
+    on_grid = mantissa + grid.step.bit_length() if grid is not None else 0
+    bounds = [abs(bound.exponent) + 1 for bound in (low, high) if bound is not None]
+    largest = max([LARGEST_EXPONENT, on_grid, *bounds])
+    smallest = min([SMALLEST_EXPONENT, *[-bound for bound in bounds]])
     order = hash((_order(low), _order(high), zero, bare, (grid.step, grid.places) if grid is not None else 0))
-    return Span(low, high, zero, grid, bare, mantissa, least_units, order)
+    longest = max(LONG_EXPONENT, on_grid)
+    return Span(low, high, zero, grid, bare, mantissa, largest, smallest, longest, least_units, order)
 
 
 def _order(bound: Bound | None) -> int:

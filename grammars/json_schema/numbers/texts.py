@@ -2,16 +2,31 @@
 
 All languages are over ASCII.  An exponent here is what follows the letter `e`: an optional sign and digits, in which
 leading zeros are legal.
+
+Texts with an exponent stay within the range of binary64: RFC 8259 section 6 says that no reader can be expected to have
+more, and for most readers `1e400` is infinite, `1e-400` nothing.  Plain decimals may have any length.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
 
-from grammars.regular import EPSILON, NONE, Rx, chars, concat, literal, repeat, union
+from grammars.regular import EPSILON, NONE, Rx, chars, concat, literal, literals, repeat, union
 
 SCIENTIFIC_DIGITS = 20
 """Fraction digits that a mantissa may have where integers or multiples are asked for; 16 print any binary64 exactly."""
+
+
+LARGEST_EXPONENT = 307
+"""Of normalised scientific notation: 9.99e307 is finite.  One more has 10 to 308, and any number up to the largest where
+no bound or multiple is asked for."""
+SMALLEST_EXPONENT = -324
+
+_LARGEST_MANTISSA = "17976931348623157"
+
+LONG_DIGITS = 20
+LONG_EXPONENT = 99
+"""A mantissa of up to so many digits before its point has an exponent of at most this size."""
 
 
 def digits(lowest: int, highest: int) -> Rx:
@@ -33,36 +48,17 @@ SIGN = optional(literal("-"))
 EXPONENT_LETTER = chars([(69, 69), (101, 101)])
 ANY_EXPONENT = concat(optional(chars([(43, 43), (45, 45)])), SOME_DIGITS)
 
-_EXPONENT_PART = optional(concat(EXPONENT_LETTER, ANY_EXPONENT))
 _FRACTION_PART = optional(concat(literal("."), SOME_DIGITS))
+_SHORT_FRACTION_PART = optional(concat(literal("."), repeat(DIGIT, 1, SCIENTIFIC_DIGITS)))
 _ZERO_FRACTION = concat(literal("."), repeat(ZERO_DIGIT, 1, None))
-_PLAIN_UNSIGNED = concat(union(ZERO_DIGIT, concat(NONZERO_DIGIT, DIGITS)), _FRACTION_PART)
+_NATURAL = union(ZERO_DIGIT, concat(NONZERO_DIGIT, DIGITS))
 
-ZERO_UNSIGNED = concat(ZERO_DIGIT, optional(_ZERO_FRACTION), _EXPONENT_PART)
+ZERO_UNSIGNED = concat(ZERO_DIGIT, optional(_ZERO_FRACTION), optional(concat(EXPONENT_LETTER, ANY_EXPONENT)))
 """Zero in all its writings, without a sign."""
-
-POSITIVE = concat(
-    union(
-        concat(NONZERO_DIGIT, DIGITS, _FRACTION_PART),
-        concat(literal("0."), repeat(ZERO_DIGIT, 0, None), NONZERO_DIGIT, DIGITS),
-    ),
-    _EXPONENT_PART,
-)
-"""Everything above zero, with every exponent."""
-
-UNSIGNED = concat(_PLAIN_UNSIGNED, _EXPONENT_PART)
-
-NUMBER = concat(SIGN, UNSIGNED)
-"""Every number text of RFC 8259."""
 
 PLAIN_INTEGER_TAIL = DIGITS
 INTEGER_TAIL = concat(DIGITS, optional(_ZERO_FRACTION))
 NUMBER_TAIL = concat(DIGITS, _FRACTION_PART)
-
-_SHORT_MANTISSA = concat(NONZERO_DIGIT, optional(concat(literal("."), repeat(DIGIT, 1, SCIENTIFIC_DIGITS))))
-
-MEASURED = concat(SIGN, union(_PLAIN_UNSIGNED, ZERO_UNSIGNED, concat(_SHORT_MANTISSA, EXPONENT_LETTER, ANY_EXPONENT)))
-"""The texts on which every language of this package is exact, so that complements are taken within it."""
 
 
 @lru_cache(maxsize=4096)
@@ -114,3 +110,46 @@ def _between(low: str, high: str) -> Rx:
         parts.append(concat(digits(first + 1, last - 1), repeat(DIGIT, rest, rest)))
     parts.append(concat(digits(last, last), _between("0" * rest, high[1:])))
     return union(*parts)
+
+
+def _with_exponent(mantissa: Rx, least: int, most: int) -> Rx:
+    return concat(mantissa, EXPONENT_LETTER, exponent_rx(least, most))
+
+
+_LONG_MANTISSA = union(
+    concat(NONZERO_DIGIT, repeat(DIGIT, 0, LONG_DIGITS - 1), _SHORT_FRACTION_PART),
+    concat(literal("0."), repeat(ZERO_DIGIT, 0, LONG_DIGITS), NONZERO_DIGIT, repeat(DIGIT, 0, SCIENTIFIC_DIGITS)),
+)
+_SCIENTIFIC = union(
+    _with_exponent(concat(NONZERO_DIGIT, _SHORT_FRACTION_PART), SMALLEST_EXPONENT, LARGEST_EXPONENT),
+    _with_exponent(NONZERO_DIGIT, LARGEST_EXPONENT + 1, LARGEST_EXPONENT + 1),
+)
+
+
+def _largest() -> Rx:
+    """Numbers from ten to 308 to the largest of binary64."""
+    largest = _LARGEST_MANTISSA
+    mantissas = [literals(largest[1:end] for end in range(2, len(largest) + 1))]
+    for place in range(1, len(largest)):
+        if largest[place] != "0":
+            smaller = concat(literal(largest[1:place]), digits(0, int(largest[place]) - 1))
+            mantissas.append(concat(smaller, repeat(DIGIT, 0, SCIENTIFIC_DIGITS - place)))
+    return _with_exponent(concat(literal("1."), union(*mantissas)), LARGEST_EXPONENT + 1, LARGEST_EXPONENT + 1)
+
+
+POSITIVE = union(
+    concat(NONZERO_DIGIT, DIGITS, _FRACTION_PART),
+    concat(literal("0."), repeat(ZERO_DIGIT, 0, None), NONZERO_DIGIT, DIGITS),
+    _SCIENTIFIC,
+    _largest(),
+    _with_exponent(_LONG_MANTISSA, -LONG_EXPONENT, LONG_EXPONENT),
+)
+"""Everything above zero: plain decimals, and every form of exponent."""
+
+UNSIGNED = union(POSITIVE, ZERO_UNSIGNED)
+
+NUMBER = concat(SIGN, UNSIGNED)
+"""Every number in the texts of this package."""
+
+MEASURED = concat(SIGN, union(concat(_NATURAL, _FRACTION_PART), ZERO_UNSIGNED, _SCIENTIFIC))
+"""The texts on which every language of this package is exact, so that complements are taken within it."""
