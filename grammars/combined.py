@@ -17,7 +17,9 @@ from grammars.ebnf import (
     flatten,
     fold,
 )
-from grammars.errors import EmptyLanguage, GrammarError, UnsupportedFeature
+from grammars.ebnf.product import product
+from grammars.errors import EmptyLanguage, UnsupportedFeature
+from grammars.gbnf import load as load_gbnf
 from grammars.gbnf import rules as gbnf_rules
 from grammars.regex import parse
 from grammars.regular import ALL, Rx, complement, concat, intersect, is_empty, literal, literals, repeat
@@ -26,6 +28,8 @@ from grammars.values import (
     Choice,
     Gbnf,
     Grammar,
+    JsonSchema,
+    Lark,
     OneOf,
     Phrases,
     Reasoning,
@@ -45,14 +49,32 @@ def load(value: Grammar) -> ContextFree:
 
     Raises:
         EmptyLanguage: no text is a sentence.
-        UnsupportedFeature: phrases within a grammar that is not regular.
+        UnsupportedFeature: phrases within a grammar that they cannot be followed through.
         GrammarError: what the parts raise.
     """
-    rules: dict[str, Definition] = {}
-    rules[_START] = Definition(_expression(value, rules))
-    grammar = flatten(rules, _START)
+    if isinstance(value, Phrases) and regular(value.within) is None:
+        grammar = product(_within(value.within), _condition(value))
+    else:
+        rules: dict[str, Definition] = {}
+        rules[_START] = Definition(_expression(value, rules))
+        grammar = flatten(rules, _START)
     useful_rules(grammar)
     return grammar
+
+
+def _within(value: Part) -> ContextFree:
+    if isinstance(value, Lark):
+        from grammars.lark import load as load_lark
+
+        return load_lark(value)
+    if isinstance(value, Gbnf):
+        return load_gbnf(value)
+    if isinstance(value, (JsonSchema, str)):
+        raise UnsupportedFeature(
+            f"Phrases within {type(value).__name__}: for a schema, give its strings a pattern; phrases can be required "
+            "and banned within AnyText, Regex, Choice, Gbnf, Lark grammars that ignore nothing, and what is made of them"
+        )
+    return load(value)
 
 
 @lru_cache(maxsize=256)
@@ -125,17 +147,18 @@ def _renamed(expression: Expression, stem: str) -> Expression:
 
 
 def _phrases(value: Phrases) -> Rx:
-    try:
-        within = regular(value.within)
-    except RecursionError:
-        raise GrammarError("the grammar that phrases are sought in is nested too deeply") from None
+    within = regular(value.within)
     if within is None:
         raise UnsupportedFeature(
-            f"Phrases within {type(value.within).__name__}: phrases can be required and banned within a regular grammar "
-            "(Regex, Choice, AnyText, and Sequence, OneOf or Gbnf of such); for a schema, give its strings a pattern"
+            f"Phrases within {type(value.within).__name__}, as a part of another grammar: there they need a regular one "
+            "(AnyText, Regex, Choice, and what is made of them)"
         )
-    wanted = [concat(ALL, literal(phrase), ALL) for phrase in value.required]
-    found = intersect(within, without(value.banned), *wanted)
+    found = intersect(within, _condition(value))
     if is_empty(found):
         raise EmptyLanguage(f"no text holds all of {value.required!r} and none of {value.banned!r}")
     return found
+
+
+def _condition(value: Phrases) -> Rx:
+    wanted = [concat(ALL, literal(phrase), ALL) for phrase in value.required]
+    return intersect(without(value.banned), *wanted)

@@ -25,6 +25,8 @@ from grammars import (
 )
 from grammars.combined import load, regular
 from grammars.context_free import Embedded
+from grammars.gbnf import load as load_gbnf
+from grammars.lark import load as load_lark
 from grammars.regular import matches
 from tests.grammars.recognisers import accepts
 
@@ -78,11 +80,63 @@ def test_phrases_that_exclude_each_other_are_empty() -> None:
         load(Phrases(required="aba", banned="b"))
 
 
+NESTED = Gbnf('root ::= "a" root "b" | root root | "c"')
+
+
 @pytest.mark.parametrize(
-    "within", [JsonSchema(True), Lark('start: "a" start "b" | "c"'), Gbnf('root ::= "(" root ")" | "a"')]
+    "within",
+    [
+        NESTED,
+        Lark('start: "a" start "b" | start start | "c"'),
+        Sequence(NESTED, Regex("[ab]*")),
+        OneOf(Gbnf('root ::= "a" root "a" | "b" root "b" | "c" | ""'), "abc"),
+        Gbnf('root ::= x{2,4}\nx ::= "a" x "c" | [bc]'),
+    ],
 )
-def test_phrases_within_what_is_not_regular_are_refused(within: Grammar) -> None:
-    with pytest.raises(UnsupportedFeature, match=type(within).__name__):
+@pytest.mark.parametrize(
+    ("required", "banned"),
+    [(["bb"], []), ([], ["ca"]), (["ac"], ["bca"]), (["cb", "cc"], ["aaa"]), (["b", "ccc"], []), (["a"], ["cb", "aa"])],
+)
+def test_phrases_within_what_nests(within: Grammar, required: list[str], banned: list[str]) -> None:
+    whole = (
+        load_lark(within)
+        if isinstance(within, Lark)
+        else load_gbnf(within)
+        if isinstance(within, Gbnf)
+        else load(within)
+    )
+    texts = [text for text in TEXTS if len(text) < 6]
+    expected = {
+        text
+        for text in texts
+        if accepts(whole, text) and all(one in text for one in required) and not any(one in text for one in banned)
+    }
+    try:
+        grammar = load(Phrases(required, banned, within))
+    except EmptyLanguage:
+        assert not expected
+        return
+    assert {text for text in texts if accepts(grammar, text)} == expected
+    productive = {rule.origin for rule in grammar.rules}
+    assert productive == set(range(len(grammar.nonterminals)))
+
+
+def test_a_token_among_phrases_is_no_text() -> None:
+    within = Gbnf('root ::= "a" <x> "b"')
+    with pytest.raises(EmptyLanguage):
+        load(Phrases(banned="ab", within=within))
+    assert SpecialToken("<x>") in [one.language for one in load(Phrases(required="ab", within=within)).terminals]
+
+
+@pytest.mark.parametrize(
+    "within",
+    [
+        JsonSchema(True), Lark('start: "a" start "b" | "c"\n%ignore " "'), Sequence("x", JsonSchema(True)),
+        Lark('start: "a"', lexer="contextual"), Lark('start: "a" start "b" | /c(?!d)/'),
+    ],
+)  # fmt: skip
+def test_phrases_that_cannot_be_followed_are_refused(within: Grammar) -> None:
+    with pytest.raises(UnsupportedFeature, match="hrases within"):
         load(Phrases(banned="x", within=within))
 
 
