@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, cast
 
-from constrained.automata import arrays, code_points, keys, objects, scalars, strings, text, values
+from constrained.automata import arrays, character_classes, code_points, keys, objects, scalars, strings, text, values
+from constrained.automata.character_classes import CharacterClasses
 from constrained.automata.children import Progress, at_best
 from constrained.automata.constants import Among, But, least_sizes, text_size
 from constrained.automata.item_plans import ItemPlan, Items, LinkedItems
@@ -111,6 +112,11 @@ def _rest(bounds: LowerBounds, size: int, _ranges: code_points.Ranges, state: in
 
 def _led(bounds: LowerBounds, characters: Rx, state: int, number: int) -> int:
     return _rest(bounds, code_points.spelling(characters).leads[number][2], (), state)
+
+
+def _spread(bounds: LowerBounds, classes: CharacterClasses, states: tuple[int, ...], number: int) -> int:
+    size, pieces = classes.leads[number]
+    return {64: 1, 4096: 2, 262144: 3}[size] + min([bounds.of(states[index]) for _, _, index in pieces])
 
 
 def _hex(bounds: LowerBounds, digits: int, _lower: bool, pieces: code_points.Pieces) -> int:
@@ -306,6 +312,7 @@ _RULES: dict[Callable[..., Any], Callable[..., int]] = {
     strings.expand_hex: _hex,
     strings.expand_low_surrogate: _low_surrogate,
     code_points.expand_continuation: _continuation,
+    character_classes.expand_led: _spread,
     code_points.expand_led: _led,
     code_points.expand_rest: _rest,
     values.expand_value: _value,

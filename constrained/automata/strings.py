@@ -9,10 +9,10 @@ character outside ASCII, and every character at all where the language lets any 
 
 from __future__ import annotations
 
-from functools import lru_cache
 from itertools import pairwise
 
-from constrained.automata.code_points import Pieces, add_characters, add_code_points, blocks, spelling
+from constrained.automata.character_classes import bare_ascii, character_classes, is_bare, spread
+from constrained.automata.code_points import Pieces, add_code_points, blocks
 from constrained.automata.machine import Machine
 from constrained.automata.transitions import Transitions
 from constrained.kernels import tables as t
@@ -30,7 +30,7 @@ from grammars.regular import (
     relax_counters,
     repeat,
 )
-from grammars.regular.rx import CHARS, COMPLEMENT, CONCAT, EPSILON_KIND, INTERSECT, REPEAT
+from grammars.regular.rx import CHARS, COMPLEMENT, CONCAT, EPSILON_KIND, INTERSECT, LITERAL, REPEAT
 
 Languages = tuple[Rx, ...]
 QUOTE, BACKSLASH, SLASH = 0x22, 0x5C, 0x2F
@@ -45,6 +45,8 @@ def string_start(machine: Machine, languages: Languages, canonical: bool) -> int
 
 def string_state(machine: Machine, canonical: bool, languages: Languages) -> int:
     """The state between two characters, with its mask-equivalent base declared."""
+    if len(languages) == 1 and languages[0].kind == LITERAL and is_bare(languages[0].a):
+        return machine.literal(languages[0].a.encode(), machine.state((expand_string, canonical, (EPSILON,))))
     known = machine.state_count
     state = machine.state((expand_string, canonical, languages))
     if state == known:
@@ -93,7 +95,7 @@ def plain_length(rx: Rx) -> int | None:
     if rx.kind == EPSILON_KIND:
         return 0
     if rx.kind == CHARS:
-        return 1 if _bare_ascii(rx) else None
+        return 1 if bare_ascii(rx) else None
     if rx.kind == REPEAT:
         turn = plain_length(rx.a) if rx.least else 0
         return None if turn is None else turn * rx.least
@@ -115,24 +117,25 @@ def without_exceptions(rx: Rx) -> Rx:
     if rx.kind == COMPLEMENT:
         return ALL if rx.a.high is not None else rx
     if rx.kind == INTERSECT:
-        return intersect(*(part for part in rx.a if part.kind != COMPLEMENT or part.a.high is None))
+        kept = [part for part in rx.a if part.kind != COMPLEMENT or part.a.high is None]
+        return rx if len(kept) == len(rx.a) else intersect(*kept)
     return rx
 
 
 def expand_string(machine: Machine, canonical: bool, languages: Languages) -> Transitions:
     """Between two characters of a string; each language holds what may still follow of it."""
-    made = Transitions()
     if len(languages) == 1:
-        steps = [(characters, string_state(machine, canonical, (to,))) for characters, to in moves(languages[0])]
-        for characters, state in steps:
-            for low, high in _bare_ascii(characters):
-                made.on(low, high, goto(state))
-        add_characters(machine, made, steps)
-        own = machine.state((expand_string, canonical, languages))
-        if any(_is_same(machine, state, own) and _covers_wide(characters) for characters, state in steps):
-            machine.loop_wide(own)
-        escapes = _may_escape([characters for characters, _ in steps], canonical)
+        steps = moves(languages[0])
+        classes = character_classes(tuple([characters for characters, _ in steps]), True)
+        states = tuple([string_state(machine, canonical, (to,)) for _, to in steps])
+        made = spread(machine, classes, states)
+        if classes.wide >= 0:
+            own = machine.state((expand_string, canonical, languages))
+            if _is_same(machine, states[classes.wide], own):
+                machine.loop_wide(own)
+        escapes = classes.needed or (classes.needless and not canonical)
     else:
+        made = Transitions()
         pieces = next_states(machine, canonical, languages)
         add_code_points(machine, made, _raw(pieces))
         escapes = bool(escapable(pieces, canonical))
@@ -151,38 +154,6 @@ def _is_same(machine: Machine, state: int, own: int) -> bool:
         if state < 0:
             return False
     return state == own
-
-
-@lru_cache(maxsize=4096)
-def _covers_wide(characters: Rx) -> bool:
-    """Whether a set holds every character outside ASCII."""
-    return sum(high - max(low, 0x80) + 1 for low, high in characters.a if high >= 0x80) == 0x110000 - 0x800 - 0x80
-
-
-@lru_cache(maxsize=4096)
-def _bare_ascii(characters: Rx) -> tuple[tuple[int, int], ...]:
-    """Ranges of the ASCII characters of a set that may stand for themselves."""
-    return tuple(
-        (max(low, first), min(high, last))
-        for low, high in spelling(characters).ascii
-        for first, last in ((0x20, 0x21), (0x23, 0x5B), (0x5D, 0x7F))
-        if low <= last and high >= first
-    )
-
-
-@lru_cache(maxsize=4096)
-def _has_escapable(characters: Rx, canonical: bool) -> bool:
-    pieces = [(low, high, 0) for low, high in characters.a]
-    return bool(escapable(pieces, canonical))
-
-
-def _may_escape(sets: list[Rx], canonical: bool) -> bool:
-    """Whether some character of disjoint sets may be written as an escape."""
-    if any(_has_escapable(characters, canonical) for characters in sets):
-        return True
-    if canonical or len(sets) < 2:
-        return False
-    return _covers_ascii(sorted((low, high, 0) for characters in sets for low, high in spelling(characters).ascii))
 
 
 def next_states(machine: Machine, canonical: bool, languages: Languages) -> list[tuple[int, int, int]]:

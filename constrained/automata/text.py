@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from constrained.automata.code_points import add_characters, spelling
+from constrained.automata.character_classes import character_classes, spread
 from constrained.automata.machine import Machine
 from constrained.automata.transitions import Transitions
-from constrained.kernels.tables import goto, pop_before
+from constrained.kernels.tables import pop_before
 from grammars.regular import Rx, moves
 
 SOLE = 1
@@ -19,12 +19,9 @@ def text_start(machine: Machine, rx: Rx) -> int:
 
 def expand_text(machine: Machine, rx: Rx) -> Transitions:
     """Between two characters of a text; what may follow are the words of `rx`."""
-    made = Transitions()
-    steps = [(characters, machine.state((expand_text, to))) for characters, to in moves(rx)]
-    for characters, state in steps:
-        for low, high in spelling(characters).ascii:
-            made.on(low, high, goto(state))
-    add_characters(machine, made, steps)
+    steps = moves(rx)
+    classes = character_classes(tuple([characters for characters, _ in steps]), False)
+    made = spread(machine, classes, tuple([machine.state((expand_text, to)) for _, to in steps]))
     if rx.nullable:
         made.at_end(pop_before(SOLE))
     return made

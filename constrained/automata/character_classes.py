@@ -1,0 +1,124 @@
+"""How disjoint sets of characters are told apart byte by byte: worked out once for the sets, filled in for each state.
+
+Strings whose next characters fall into the same sets have the same class map; only where each set leads differs.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from constrained.automata.code_points import Ranges, expand_continuation, expand_rest, spelling
+from constrained.automata.machine import Machine
+from constrained.automata.transitions import Transitions
+from constrained.kernels.tables import goto
+from grammars.regular import Rx
+
+QUOTE, BACKSLASH = 0x22, 0x5C
+_BARE = ((0x20, 0x21), (0x23, 0x5B), (0x5D, 0x7F))
+_WIDE = 0x110000 - 0x800 - 0x80
+
+
+class CharacterClasses:
+    """The classes of first bytes for disjoint sets of characters; compared by identity.
+
+    Attributes:
+        sets: the sets (nodes of kind CHARS).
+        groups: class of each byte, 0 where no character begins.
+        single: for classes 1 and on, the set that a character of one byte is in.
+        leads: for the classes after those, what may follow: (code points still possible, pieces (low, high, set)).
+        wide: the set that holds every character outside ASCII, or -1.
+        needless: whether some character may be written as an escape though it need not be.
+        needed: whether some character has to be written as an escape.
+    """
+
+    __slots__ = ("groups", "leads", "needed", "needless", "sets", "single", "wide")
+
+    def __init__(self, sets: tuple[Rx, ...], in_string: bool) -> None:
+        self.sets = sets
+        groups = bytearray(256)
+        single = []
+        for index, characters in enumerate(sets):
+            ranges = bare_ascii(characters) if in_string else spelling(characters).ascii
+            if ranges:
+                single.append(index)
+                for low, high in ranges:
+                    for byte in range(low, high + 1):
+                        groups[byte] = len(single)
+        leads: dict[tuple[int, tuple[tuple[int, int, int], ...]], int] = {}
+        for byte, pieces in _lead_pieces(sets).items():
+            groups[byte] = len(single) + 1 + leads.setdefault(pieces, len(leads))
+        self.groups = bytes(groups)
+        self.single = tuple(single)
+        self.leads = tuple(leads)
+        self.wide = next((index for index, characters in enumerate(sets) if _holds_all_wide(characters)), -1)
+        ascii_ranges = sorted([piece for characters in sets for piece in spelling(characters).ascii])
+        self.needed = any(
+            low < 0x20 or low <= byte <= high for low, high in ascii_ranges for byte in (QUOTE, BACKSLASH)
+        )
+        self.needless = any(high >= 0x7F for characters in sets for _, high in characters.a) or _covers(ascii_ranges)
+
+
+@lru_cache(maxsize=8192)
+def character_classes(sets: tuple[Rx, ...], in_string: bool) -> CharacterClasses:
+    """The classes for `sets`; `in_string`: of JSON strings, in which some characters cannot stand for themselves."""
+    return CharacterClasses(sets, in_string)
+
+
+def spread(machine: Machine, classes: CharacterClasses, states: tuple[int, ...]) -> Transitions:
+    """The edges that read one character, from sets to `states`."""
+    actions = [0]
+    actions += [goto(states[index]) for index in classes.single]
+    if classes.leads:
+        key = (expand_led, classes, states, 0)
+        led = machine.known(key)
+        if led is None:
+            led = machine.new_run(key, len(classes.leads))
+        actions += range(goto(led), goto(led) + len(classes.leads))
+    return Transitions.copied(classes.groups, actions)
+
+
+def expand_led(machine: Machine, classes: CharacterClasses, states: tuple[int, ...], number: int) -> Transitions:
+    """After the first byte of a character of class `leads[number]`."""
+    size, pieces = classes.leads[number]
+    first = pieces[0][2]
+    if all(index == first for _, _, index in pieces):
+        return expand_rest(machine, size, tuple([(low, high) for low, high, _ in pieces]), states[first])
+    return expand_continuation(machine, size, tuple([(low, high, states[index]) for low, high, index in pieces]))
+
+
+def _lead_pieces(sets: tuple[Rx, ...]) -> dict[int, tuple[int, tuple[tuple[int, int, int], ...]]]:
+    taken: dict[int, tuple[int, list[tuple[int, int, int]]]] = {}
+    for index, characters in enumerate(sets):
+        for first, last, size, rest in spelling(characters).leads:
+            for lead in range(first, last + 1):
+                taken.setdefault(lead, (size, []))[1].extend((low, high, index) for low, high in rest)
+    return {lead: (size, tuple(sorted(pieces))) for lead, (size, pieces) in taken.items()}
+
+
+def bare_ascii(characters: Rx) -> Ranges:
+    """Ranges of the ASCII characters of a set that may stand for themselves in a JSON string."""
+    return tuple(
+        (max(low, first), min(high, last))
+        for low, high in spelling(characters).ascii
+        for first, last in _BARE
+        if low <= last and high >= first
+    )
+
+
+def is_bare(word: str) -> bool:
+    """Whether a word has one spelling only in a JSON string: printable ASCII characters that need no escape."""
+    return word.isascii() and word.isprintable() and '"' not in word and "\\" not in word
+
+
+def _holds_all_wide(characters: Rx) -> bool:
+    return sum(high - max(low, 0x80) + 1 for low, high in characters.a if high >= 0x80) == _WIDE
+
+
+def _covers(ranges: list[tuple[int, int]]) -> bool:
+    """Whether sorted ranges cover the printable ASCII characters."""
+    reached = 0x20
+    for low, high in ranges:
+        if low > reached:
+            break
+        reached = max(reached, high + 1)
+    return reached > 0x7E
