@@ -61,7 +61,8 @@ class Trial:
         need: what the rest of the text must be in for the terminal to win (others that matched before did so under a
             condition that must not hold).
         keywords: terminals that are taken instead where the text is theirs: (what is left of it, number).
-        viable: whether the parser can go on with it, and the keywords with which it can.
+        viable: whether the parser can go on with it (or drops it), and the keywords with which it can.
+        dropped: whether it is ignored, or a line break between parentheses; its keywords are dropped with it.
         line: of a line break of the indenter that the parser reads: what follows it.
     """
 
@@ -72,6 +73,7 @@ class Trial:
     keywords: tuple[tuple[Rx, int], ...]
     viable: bool
     viable_keywords: Mask
+    dropped: bool = False
     line: Line | None = None
 
     def language(self) -> Rx:
@@ -134,17 +136,17 @@ class ContextualLexer(Lexer):
             if self._indentation is not None:
                 ends |= 1 << self._indentation.dedent  # put in at the end of the text for every open block
                 newline, tab = self._indentation.newline, self._indentation.tab_len
-            reads = viable | self._ignored
-            if enclosed:
-                reads |= 1 << newline
-            trials = tuple([
-                Trial(
-                    one.terminal, one.rx, one.conditional, ALL, one.keywords, bool(reads >> one.terminal & 1),
-                    sum(1 << number for number in {number for _, number in one.keywords} if reads >> number & 1),
-                    Line(-1, None, tab) if one.terminal == newline and reads >> newline & 1 and not enclosed else None,
+            drops = self._ignored | (1 << newline if enclosed else 0)
+            trials = []
+            for one in self._tried[table]:
+                dropped = bool(drops >> one.terminal & 1)
+                reads = bool(viable >> one.terminal & 1)
+                keywords = () if dropped else one.keywords
+                names = sum(1 << number for number in {number for _, number in keywords} if viable >> number & 1)
+                line = Line(-1, None, tab) if one.terminal == newline and reads and not dropped else None
+                trials.append(
+                    Trial(one.terminal, one.rx, one.conditional, ALL, keywords, reads or dropped, names, dropped, line)
                 )
-                for one in self._tried[table]
-            ])  # fmt: skip
             kept = _relevant(trials)
             found = self.scan((kept,) if kept else (), may_end=bool(viable & ends), start=True)
             self._starts[table, viable, enclosed] = found
@@ -188,18 +190,20 @@ class ContextualLexer(Lexer):
             length += 1
         return None
 
-    def left(self, scan: Scan) -> list[tuple[int, int]]:
-        """Terminals that a scan may become and that the parser can go on with, with the characters that they still take."""
+    def left(self, scan: Scan) -> list[tuple[int, bool, int]]:
+        """Terminals that a scan may become and that the parser can go on with: (number, dropped, characters still to come)."""
         trials: Any = scan.key[0] if scan.key else ()
-        found = [(cut.terminal, 0) for cut in scan.cuts]
+        found = [(cut.terminal, cut.dropped, 0) for cut in scan.cuts]
         for one in trials:
             if one.viable:
                 lengths = [
                     shortest_length(rx) or 0 for rx in (one.rx, *(rx for rx, _ in one.conditional)) if rx is not NONE
                 ]
-                found.append((one.terminal, min(lengths)))
+                found.append((one.terminal, one.dropped, min(lengths)))
             found += [
-                (number, shortest_length(rx) or 0) for rx, number in one.keywords if one.viable_keywords >> number & 1
+                (number, False, shortest_length(rx) or 0)
+                for rx, number in one.keywords
+                if one.viable_keywords >> number & 1
             ]
         return found
 
@@ -255,7 +259,7 @@ class ContextualLexer(Lexer):
                 column = one.line.column
                 reads = reads and column >= 0 and one.line.columns.admits(column)
             if reads and rest is not NONE and not is_empty(rest):
-                cuts.append(Cut(terminal, rest, column))
+                cuts.append(Cut(terminal, rest, column, one.dropped))
             need = intersect(need, complement(rests))
             if need is NONE:
                 break

@@ -27,11 +27,13 @@ class Cut:
         terminal: its number.
         rest: what the text after it, up to its end, must be in.
         column: of a line break: how far the next line is indented.
+        dropped: the parser never sees it: it is ignored text, or a line break between parentheses.
     """
 
     terminal: int
     rest: Rx = ALL
     column: int = -1
+    dropped: bool = False
 
 
 @dataclass(eq=False, slots=True)
@@ -97,8 +99,8 @@ class Lexer(ABC):
         return scan.moves
 
     def going_on(self, scan: Scan) -> Scan | None:
-        """`scan` without its cuts; None if there is nothing more to read."""
-        if not scan.key:
+        """`scan` without its cuts; None if there is nothing more to read and the text may not end."""
+        if not scan.key and not scan.may_end:
             return None
         return self.scan(scan.key, (), may_end=scan.may_end, start=scan.start) if scan.cuts else scan
 
@@ -120,16 +122,17 @@ class Lexer(ABC):
         return None
 
     @abstractmethod
-    def left(self, scan: Scan) -> list[tuple[int, int]]:
-        """Terminals that a scan may become and that the parser can go on with, with the characters that they still take."""
+    def left(self, scan: Scan) -> list[tuple[int, bool, int]]:
+        """Terminals that a scan may become and that the parser can go on with: (number, dropped, characters still to come)."""
 
     @abstractmethod
     def joined(self, scans: list[Scan]) -> Scan | None:
         """One scan for several at the same place in the parser; None where they have to stay apart."""
 
 
-Entry = tuple[int, Rx, Rx]
-"""A terminal that is being read: its number, what is left of it, and what the rest of the text must be in then."""
+Entry = tuple[int, Rx, Rx, bool]
+"""A terminal that is being read: its number, what is left of it, what the rest of the text must be in then, and whether it
+is ignored."""
 
 
 class EveryLexer(Lexer):
@@ -138,10 +141,12 @@ class EveryLexer(Lexer):
     Ignored terminals are taken as Python's `re` takes them, whole: what follows one must not make it longer.
     """
 
-    def __init__(self, entries: list[tuple[Entry, ...]], ignored: frozenset[int], automaton: Automaton) -> None:
+    def __init__(
+        self, entries: list[tuple[tuple[int, Rx, Rx], ...]], ignored: frozenset[int], automaton: Automaton
+    ) -> None:
         """
         Args:
-            entries: for each terminal, how it begins.
+            entries: for each terminal, its texts: (number, texts, what the rest of the text must be in).
         """
         super().__init__()
         self._entries = entries
@@ -154,8 +159,14 @@ class EveryLexer(Lexer):
         mask = self._automaton.states[state].viable
         found = self._starts.get(mask)
         if found is None:
-            numbers = [number for number in range(len(self._entries)) if mask >> number & 1]
-            key = frozenset(entry for number in [*numbers, *self._ignored] for entry in self._entries[number])
+            entries = [
+                (*entry, dropped)
+                for number, own in enumerate(self._entries)
+                for dropped, reads in ((False, mask >> number & 1), (True, number in self._ignored))
+                if reads
+                for entry in own
+            ]
+            key = frozenset(entries)
             found = self._starts[mask] = self.scan(
                 (key,) if key else (), may_end=bool(mask & self._automaton.end), start=True
             )
@@ -166,26 +177,27 @@ class EveryLexer(Lexer):
             return []
         entries: frozenset[Entry] = scan.key[0]  # type: ignore[assignment]
         items = [
-            (letters(characters), (number, to, rest)) for number, rx, rest in entries for characters, to in moves(rx)
+            (letters(characters), (number, to, rest, dropped))
+            for number, rx, rest, dropped in entries
+            for characters, to in moves(rx)
         ]
         return [(characters, self._after(found)) for characters, found in split(items)]
 
     def _after(self, found: tuple[Entry, ...]) -> Scan:
         key = frozenset(entry for entry in found if entry[1] is not EPSILON)
         cuts = {
-            Cut(number, intersect(rest, not_longer(to)) if number in self._ignored else rest)
-            for number, to, rest in found
+            Cut(number, intersect(rest, not_longer(to)) if dropped else rest, dropped=dropped)
+            for number, to, rest, dropped in found
             if to.nullable
         }
-        ordered = tuple(sorted(cuts, key=lambda cut: (cut.terminal, cut.rest.serial)))
+        ordered = tuple(sorted(cuts, key=_by_number))
         return self.scan((key,) if key else (), ordered)
 
-    def left(self, scan: Scan) -> list[tuple[int, int]]:
-        """Terminals that a scan may become, with the characters that they still take."""
+    def left(self, scan: Scan) -> list[tuple[int, bool, int]]:
+        """Terminals that a scan may become: (number, dropped, characters still to come)."""
         entries: frozenset[Entry] = scan.key[0] if scan.key else frozenset()  # type: ignore[assignment]
-        return [(cut.terminal, 0) for cut in scan.cuts] + [
-            (number, shortest_length(rx) or 0) for number, rx, _ in entries
-        ]
+        found = [(cut.terminal, cut.dropped, 0) for cut in scan.cuts]
+        return found + [(number, dropped, shortest_length(rx) or 0) for number, rx, _, dropped in entries]
 
     def joined(self, scans: list[Scan]) -> Scan | None:
         """All that any of them reads."""
@@ -193,10 +205,14 @@ class EveryLexer(Lexer):
         cuts = {cut for scan in scans for cut in scan.cuts}
         return self.scan(
             (key,) if key else (),
-            tuple(sorted(cuts, key=lambda cut: (cut.terminal, cut.rest.serial))),
+            tuple(sorted(cuts, key=_by_number)),
             may_end=any(scan.may_end for scan in scans),
             start=all(scan.start for scan in scans),
         )
+
+
+def _by_number(cut: Cut) -> tuple[int, int, bool]:
+    return cut.terminal, cut.rest.serial, cut.dropped
 
 
 def not_longer(rx: Rx) -> Rx:

@@ -98,16 +98,15 @@ class ConfigurationBounds:
         if line_left is not None:
             return line_left + finishing.on_top(node, pend)
         least = FAR
-        for terminal, left in parser.lexer.left(scan):
-            least = min(least, left + self._after(parser, node, terminal, pend))
+        for terminal, dropped, left in parser.lexer.left(scan):
+            after = finishing.on_top(node, pend) if dropped else self._after(parser, node, terminal, pend)
+            least = min(least, left + after)
         return least
 
     @staticmethod
     def _after(parser: Parser, node: int, terminal: int, pend: Pend) -> int:
         """Bytes once `terminal` has been read on top of `node`."""
         finishing = parser.finishing
-        if parser.is_dropped(terminal, node):
-            return finishing.on_top(node, pend)
         made = parser.advanced(node, terminal)
         costs = [finishing.on_top(top, pend) for top in made.tops]
         costs += [max(0, pend(*one) - finishing.terminals[terminal]) for one in made.pending]

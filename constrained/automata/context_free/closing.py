@@ -103,7 +103,7 @@ class Closing:
                 blocks = self._stacks.blocks(node)
                 assert blocks is not None  # the parser read the line break in a state that knows them
                 self._indent(node, left, cut.column, blocks)
-            elif self._parser.is_dropped(cut.terminal, node):
+            elif cut.dropped:
                 self._begin(node, left)
             else:
                 self._wait(Terminated(cut.terminal, left))[0].add(node)

@@ -95,8 +95,8 @@ class FrameCosts:
             return line_left
         return min(
             (
-                self._left(parser, terminal, left) + self._after_terminal(parser, terminal)
-                for terminal, left in parser.lexer.left(scan)
+                self._left(parser, terminal, left) + (0 if dropped else self._after_terminal(parser, terminal))
+                for terminal, dropped, left in parser.lexer.left(scan)
             ),
             default=FAR,
         )
@@ -113,7 +113,7 @@ class FrameCosts:
         found = self._after.get((parser, terminal))
         if found is None:
             found = 0
-            if terminal < parser.end and terminal not in parser.ignored:
+            if terminal < parser.end:
                 tails = self._finishing_of(parser).tails
                 found = max(
                     (tails[item + 1] for item, one in enumerate(parser.automaton.items)
@@ -152,9 +152,9 @@ class FrameCosts:
         if line_left is not None:
             return line_left + finishing.on_top(node, _free)
         costs = [FAR]
-        for terminal, left in parser.lexer.left(scan):
+        for terminal, dropped, left in parser.lexer.left(scan):
             size = self._left(parser, terminal, left)
-            if parser.is_dropped(terminal, node):
+            if dropped:
                 costs.append(size + finishing.on_top(node, _free))
                 continue
             made = parser.advanced(node, terminal)
@@ -167,7 +167,7 @@ class FrameCosts:
         if value.ends:
             return 0
         costs = [self._scan(parser, value.scan)] if value.scan is not None else []
-        costs += [self._after_terminal(parser, cut.terminal) for cut in value.cuts]
+        costs += [0 if cut.dropped else self._after_terminal(parser, cut.terminal) for cut in value.cuts]
         costs += [self._hypothesis(parser, one.node, one.scan) for one in value.hypotheses]
         costs += [self._after_terminal(parser, last.terminal) for last, _ in value.ended]
         return min(costs, default=FAR)

@@ -112,12 +112,6 @@ class Parser:
             found = self._advanced[node, terminal] = self.stacks.advance(terminal, (node,))
         return found
 
-    def is_dropped(self, terminal: int, node: int) -> bool:
-        """Whether the parser never sees the terminal: it is ignored, or a line break between parentheses."""
-        if terminal == self.newline and self.automaton.states[self.stacks.state[node]].enclosed:
-            return True
-        return terminal in self.ignored
-
     def first(self) -> Hypothesis:
         """Before the first character."""
         return Hypothesis(self.stacks.node(0, ()), self.lexer.start(0), ALL)
