@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import textwrap
 import time
@@ -12,6 +13,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 from rich.console import Console
+
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # before torch comes in: on a busy machine, threads should not spin
 
 from constrained import LLM, Generation
 from constrained.cli.progress import progress_bars

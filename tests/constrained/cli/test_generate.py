@@ -72,6 +72,14 @@ def test_a_dash_reads_the_prompt_from_standard_input(
     assert f"prompt {length} tokens" in capsys.readouterr().err
 
 
+def test_a_lark_grammar_holds(model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    grammar = tmp_path / "sum.lark"
+    grammar.write_text('sum: NUMBER ("+" NUMBER)+\nNUMBER: /[0-9]{1,3}/\n')
+    options = ["--lark", str(grammar), "--start", "sum", "--prompt", "go", "--temperature", "1", "--seed", "3"]
+    assert _generate(model_folder, *options) == 0
+    assert re.fullmatch(r"[0-9]{1,3}(\+[0-9]{1,3})+", capsys.readouterr().out)
+
+
 def test_without_a_grammar_the_text_is_free(model_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert _generate(model_folder, "--prompt", "go", "--stats") == 0
     assert "output" in capsys.readouterr().err
