@@ -19,6 +19,9 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Final
 
+import constrained.quick_jsonschema  # noqa: F401 - it has to come before jsonschema itself
+
+# isort: split
 import jsonschema
 from jsonschema.protocols import Validator
 from jsonschema_specifications import REGISTRY as SPECIFICATIONS

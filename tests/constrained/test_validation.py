@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -7,6 +10,8 @@ import pytest
 from constrained.errors import ResultError
 from constrained.validation import JsonCheck
 from grammars import JsonSchema
+
+ROOT = Path(__file__).parents[2]
 
 
 def _accepts(schema: Any, text: str, **options: Any) -> bool:
@@ -88,6 +93,24 @@ def test_patterns_that_python_cannot_read_are_matched_all_the_same() -> None:
 def test_formats_are_asserted(name: str, value: str, expected: bool) -> None:
     assert _accepts({"format": name}, f'"{value}"') is expected
     assert _accepts({"format": name}, f'"{value}"', formats="annotate")
+
+
+def test_iris_are_checked_by_a_package_that_is_loaded_only_then() -> None:
+    program = """
+import sys
+from constrained.validation import JsonCheck
+from grammars import JsonSchema
+check = JsonCheck(JsonSchema({"format": "iri"}))
+assert "jsonschema" in sys.modules and "rfc3987_syntax" not in sys.modules
+check.parse('"https://example.org/\\u00e4"')
+assert sys.modules["rfc3987_syntax"].__file__
+try:
+    check.parse('"no iri"')
+except ValueError as error:
+    print(error)
+"""
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, timeout=120)
+    assert "'no iri' is not a 'iri'" in run.stdout, run.stderr
 
 
 def test_the_draft_decides_what_a_keyword_means() -> None:
