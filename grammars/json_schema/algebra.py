@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from grammars import regular
+from grammars.effort import spend
 from grammars.errors import LimitExceeded
 from grammars.json_schema.array_algebra import ANY_ARRAY, array_within, complement_array, intersect_arrays
 from grammars.json_schema.formulas import Node, is_nothing
@@ -20,6 +21,7 @@ from grammars.json_schema.shapes import Alternatives, ArrayShape, ObjectShape
 from grammars.regular import ALL, NONE, Rx
 
 MAX_SHAPES = 512
+_MEETING_STEPS = 4  # what a meeting of two shapes costs, in steps of other searches
 
 LITERALS = frozenset({"null", "true", "false"})
 EVERYTHING = Alternatives(LITERALS, NUMBER, ALL, (ANY_ARRAY,), (ANY_OBJECT,))
@@ -150,6 +152,7 @@ def _pairs(
         a = [shape for shape in a if shape not in found]
         b = [shape for shape in b if shape not in found]
     for x in a:
+        spend(_MEETING_STEPS * len(b))
         for y in b:
             for both in meeting(x, y):
                 found[both] = None

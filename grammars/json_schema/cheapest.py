@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator
 
 from grammars import regular
+from grammars.effort import spend
 from grammars.errors import LimitExceeded
 from grammars.regular import NONE, Rx
 
@@ -85,6 +86,7 @@ def _dijkstra(rx: Rx) -> str:
                 state, point = came[state]
                 points.append(point)
             return "".join(map(chr, reversed(points)))
+        spend()
         for low, high, target in regular.derivatives(state):
             price, point = _cheapest_point(low, high)
             total = cost + price

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import cast
 
+from grammars.effort import spend
 from grammars.errors import EmptyLanguage
 from grammars.json_schema.feasibility import Probe, array_inhabited, object_inhabited
 from grammars.json_schema.formulas import Node
@@ -97,6 +98,7 @@ def decide(goal: Node) -> bool:
         planned.discard(node)
         if node.known_empty() is not None:
             continue
+        spend()
         asked: list[Node] = []
         if _inhabited(node, lambda value: _probe(value, asked)):  # noqa: B023 - asked within this round only
             node.settle(False)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
 from grammars import regular
+from grammars.effort import spend
 from grammars.errors import LimitExceeded
 from grammars.json_schema.formulas import conjunction, negation
 from grammars.json_schema.object_algebra import common, has, outside
@@ -95,6 +96,7 @@ def _counted(shape: ArrayShape, probe: Probe) -> bool:
             possible: bool | None = None
             for numbers, twin in states:
                 steps += 1
+                spend()
                 if steps > MAX_STEPS:
                     raise LimitExceeded("too many ways to count the items of an array", shape.rest.pointer)
                 after = tuple(map(min, map(int.__add__, numbers, added), caps))

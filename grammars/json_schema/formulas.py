@@ -113,6 +113,10 @@ class Node:
                 self._raw = self._evaluate()
             except RecursionError:
                 raise LimitExceeded("the schema is nested too deeply", self.pointer) from None
+            except LimitExceeded as error:
+                if error.pointer is not None:
+                    raise
+                raise LimitExceeded(error.message, self.pointer, error.keyword) from None
             finally:
                 self._busy = False
                 _Progress.depth -= 1

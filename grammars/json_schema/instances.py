@@ -14,6 +14,7 @@ from decimal import Decimal
 from typing import cast
 
 from grammars import regular
+from grammars.effort import spend
 from grammars.errors import LimitExceeded
 from grammars.json_schema.algebra import meet
 from grammars.json_schema.cheapest import cheapest_strings, quoted
@@ -215,6 +216,7 @@ class _Sets:
 
     def _step(self, place: Value) -> None:
         self._steps += 1
+        spend()
         if self._steps > MAX_STEPS:
             raise LimitExceeded("too many combinations of items to tell whether enough of them differ", place.pointer)
 

@@ -15,7 +15,7 @@ from itertools import islice, product
 from weakref import WeakKeyDictionary
 
 from grammars import regular
-from grammars.json_schema.numbers import NUMBER, other_number_rx
+from grammars.json_schema.numbers import NUMBER, listed_numbers_rx, other_number_rx
 from grammars.json_schema.quantities import Quantity
 from grammars.regular import NONE, Rx
 
@@ -63,6 +63,9 @@ def language_of(quantity: Quantity) -> Rx:
 
 def language_of_values(values: Iterable[Decimal]) -> Rx:
     """Texts of the given numbers."""
+    values = list(values)
+    if len(values) > MAX_CELLS:
+        return listed_numbers_rx(values)
     return unite_numbers([language_of(Quantity.point(value)) for value in values])
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from grammars import regular
+from grammars.effort import spend
 from grammars.errors import EmptyLanguage, LimitExceeded
 from grammars.json_schema.cheapest import cheapest_string, quoted
 from grammars.json_schema.feasibility import (
@@ -118,8 +119,12 @@ def _solve(goal: Node) -> Shortest | None:
     waiting: dict[Node, dict[Node, None]] = {}
     seen = {goal: None}
     todo = [goal]
-    while todo:
-        node = todo.pop()
+    again: dict[Node, None] = {}
+    while todo or again:
+        # What is new comes first; whoever waits for it is asked again once, when all of it has been.
+        node = todo.pop() if todo else again.popitem()[0]
+        again.pop(node, None)
+        spend()
         asked: dict[Node, None] = {}
 
         def ask(value: Value, asked: dict[Node, None] = asked) -> int | None:
@@ -138,7 +143,7 @@ def _solve(goal: Node) -> Shortest | None:
                 todo.append(other)
         if found is not None and (node not in best or found.size < best[node].size):
             best[node] = found
-            todo.extend(waiting.get(node, ()))
+            again.update(waiting.get(node, ()))
     for node, found in best.items():
         node.shortest = found
     return goal.shortest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from grammars.effort import spend
 from grammars.regular.build import ALL, complement, follow, intersect, repeat, union
 from grammars.regular.charset import ANY, chars, contains, join_all, meet, minus, single
 from grammars.regular.rx import (
@@ -41,7 +42,8 @@ def raw_moves(rx: Rx) -> Moves:
         if waiting:
             stack.extend(waiting)
             continue
-        node._raw = _step(node)
+        node._raw = found = _step(node)
+        spend(len(found) * len(node.a) if node.kind == INTERSECT else 1 + len(found))
         stack.pop()
     assert rx._raw is not None
     return rx._raw

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 
+from grammars.effort import bounded
 from grammars.errors import LimitExceeded
 from grammars.regular.build import difference
 from grammars.regular.charset import ANY, sample
@@ -26,6 +27,9 @@ from grammars.regular.words import listed
 
 STATE_LIMIT = 10_000
 """States that one question may visit before it gives up with LimitExceeded."""
+
+STEP_LIMIT = 100_000
+"""Moves that have to be worked out for one question, those of all operands counted: about a second."""
 
 
 def is_empty(rx: Rx) -> bool:
@@ -92,6 +96,11 @@ def _common_lengths(left: Rx, right: Rx) -> tuple[int, int | None] | None:
 
 def _search(start: Rx) -> str | None:
     """A shortest word by A* with the lower bounds of the nodes, or `None`; marks what it learnt about emptiness."""
+    with bounded(STEP_LIMIT, refusal="a regular expression takes too many steps to be told from nothing"):
+        return _shortest_path(start)
+
+
+def _shortest_path(start: Rx) -> str | None:
     parents: dict[Rx, tuple[Rx, Rx] | None] = {start: None}
     depths: dict[Rx, int] = {start: 0}
     heap: list[tuple[int, int, int, Rx]] = [(start.low, 0, 0, start)]
@@ -104,9 +113,9 @@ def _search(start: Rx) -> str | None:
         done.add(node)
         if node.nullable:
             return _mark_path(node, parents)
+        depth = depths[node] + 1
         if len(done) > STATE_LIMIT:
             raise LimitExceeded(f"a regular expression needs more than {STATE_LIMIT} states to be told from nothing")
-        depth = depths[node] + 1
         for chars, target in raw_moves(node):
             if target._empty or (target in depths and depths[target] <= depth):
                 continue

@@ -15,10 +15,10 @@ it is printed; integers and multiples that only have their sign bounded may have
 exponents up to 99.  So no text with an exponent overflows a reader (RFC 8259 section 6).
 """
 
-from grammars.json_schema.numbers.number import equal_number_rx, number_rx, other_number_rx
+from grammars.json_schema.numbers.number import equal_number_rx, listed_numbers_rx, number_rx, other_number_rx
 from grammars.json_schema.numbers.texts import MEASURED, NUMBER
 
 INTEGER = number_rx(integer=True)
 """Every integer by value."""
 
-__all__ = ["INTEGER", "MEASURED", "NUMBER", "equal_number_rx", "number_rx", "other_number_rx"]
+__all__ = ["INTEGER", "MEASURED", "NUMBER", "equal_number_rx", "listed_numbers_rx", "number_rx", "other_number_rx"]

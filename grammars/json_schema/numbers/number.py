@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from functools import lru_cache
 
 from grammars.json_schema.numbers.magnitude import magnitude_rx
 from grammars.json_schema.numbers.spans import Bound, Grid, span_of
-from grammars.json_schema.numbers.texts import MEASURED, NUMBER, POSITIVE, UNSIGNED, ZERO_UNSIGNED
-from grammars.regular import NONE, Rx, concat, difference, literal, union
+from grammars.json_schema.numbers.texts import (
+    EXPONENT_LETTER,
+    MEASURED,
+    NUMBER,
+    POSITIVE,
+    SIGN,
+    UNSIGNED,
+    ZERO_DIGIT,
+    ZERO_UNSIGNED,
+    exponent_rx,
+    optional,
+)
+from grammars.regular import NONE, Rx, concat, difference, literal, literals, repeat, union
 
 _End = tuple[Decimal, bool]
 
@@ -56,6 +67,51 @@ def number_rx(
 def equal_number_rx(value: Decimal) -> Rx:
     """All texts of this value: zeros after the fraction, and normalised exponents."""
     return _number_rx((value, True), (value, True), (), False, False)
+
+
+def listed_numbers_rx(values: Iterable[Decimal]) -> Rx:
+    """All texts of these values, as `equal_number_rx` has them; what a hundred thousand of them cost is a sort."""
+    positive: dict[str, list[tuple[str, int]]] = {"": [], "-": []}
+    zero = False
+    for value in values:
+        sign, digits, exponent = value.as_tuple()
+        assert isinstance(exponent, int)
+        text = "".join(map(str, digits)).lstrip("0")
+        zero = zero or not text
+        if text:
+            positive["-" if sign else ""].append((text.rstrip("0"), exponent + len(text) - 1))
+    signed = [concat(literal(sign), _listed_magnitudes(numbers)) for sign, numbers in positive.items() if numbers]
+    return union(*signed, concat(SIGN, ZERO_UNSIGNED) if zero else NONE)
+
+
+def _listed_magnitudes(numbers: list[tuple[str, int]]) -> Rx:
+    """Texts without sign of positive numbers, each given by its significant digits and its decimal exponent."""
+    integers, fractions = [], []
+    mantissas: dict[int, tuple[list[str], list[str]]] = {}
+    for digits, exponent in numbers:
+        if exponent >= len(digits) - 1:
+            integers.append(digits + "0" * (exponent + 1 - len(digits)))
+        elif exponent >= 0:
+            fractions.append(f"{digits[: exponent + 1]}.{digits[exponent + 1 :]}")
+        else:
+            fractions.append(f"0.{'0' * (-exponent - 1)}{digits}")
+        whole, broken = mantissas.setdefault(exponent, ([], []))
+        if len(digits) == 1:
+            whole.append(digits)
+        else:
+            broken.append(f"{digits[0]}.{digits[1:]}")
+    parts = [_padded(integers, fractions)]
+    parts += [
+        concat(_padded(*listed), EXPONENT_LETTER, exponent_rx(exponent, exponent))
+        for exponent, listed in sorted(mantissas.items())
+    ]
+    return union(*parts)
+
+
+def _padded(integers: Iterable[str], fractions: Iterable[str]) -> Rx:
+    """The same numbers with more zeros behind the point."""
+    zeros = repeat(ZERO_DIGIT, 0, None)
+    return union(concat(literals(integers), optional(concat(literal(".0"), zeros))), concat(literals(fractions), zeros))
 
 
 def other_number_rx(rx: Rx) -> Rx:

@@ -15,7 +15,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grammars.errors import LimitExceeded
-from grammars.json_schema.numbers import INTEGER, MEASURED, NUMBER, equal_number_rx, number_rx, other_number_rx
+from grammars.json_schema.numbers import (
+    INTEGER,
+    MEASURED,
+    NUMBER,
+    equal_number_rx,
+    listed_numbers_rx,
+    number_rx,
+    other_number_rx,
+)
 from grammars.regular import NONE, Rx, derivatives, is_empty, is_subset, matches, shortest, union
 
 JSON_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
@@ -276,6 +284,20 @@ def test_equal_numbers_are_equal_by_value(value: Decimal, text: str) -> None:
     assert matches(rx, text) == (wanted and in_sub_language(text))
     if value:
         assert matches(rx, f"{value:.40e}") and matches(rx, f"{value:.40f}")
+
+
+@given(st.lists(decimals, min_size=1, max_size=6), texts)
+def test_listed_numbers_have_the_texts_of_each(values: list[Decimal], text: str) -> None:
+    rx = listed_numbers_rx(values)
+    for candidate in (text, *[f"{value:.5e}" for value in values], *[f"{value:f}00" for value in values]):
+        assert matches(rx, candidate) == any(matches(equal_number_rx(value), candidate) for value in values)
+
+
+def test_a_hundred_thousand_numbers_are_one_language() -> None:
+    rx = listed_numbers_rx(map(Decimal, range(100_000)))
+    assert matches(rx, "99999") and matches(rx, "4.21e3") and matches(rx, "17.0") and matches(rx, "-0")
+    assert not matches(rx, "100000") and not matches(rx, "-1") and not matches(rx, "1e5") and not matches(rx, "1.5")
+    assert shortest(rx) == "0"
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))

@@ -1,0 +1,95 @@
+"""What searches may cost: each counts its steps, and a caller may bound steps and seconds for all of them together.
+
+Every search here has a bound of its own, so that none goes on for ever; many that are short may still add up, where a
+schema asks for thousands.  `bounded` is for callers that must come back: within it, `spend` raises `LimitExceeded` once
+the steps or the seconds are used up.  Bounds belong to a thread, and inner ones end with the outer ones at the latest.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import perf_counter
+
+from grammars.errors import LimitExceeded
+
+_STEPS_BETWEEN_LOOKS = 200
+"""A step takes some ten microseconds: how many are made between two looks at the clock."""
+
+
+class _Meter(threading.local):
+    """What this thread has left.
+
+    Attributes:
+        unseen: steps until `spend` has to look; None where nothing is bounded.
+        steps: steps left after those; None without a bound.
+        deadline: by `perf_counter`; None without a bound.
+        seconds: what the deadline was made of, for the message.
+        refusal: the message of the bound on steps.
+    """
+
+    unseen: int | None = None
+    steps: int | None = None
+    deadline: float | None = None
+    seconds: float = 0.0
+    refusal: str = ""
+
+
+_METER = _Meter()
+
+
+@contextmanager
+def bounded(
+    steps: int | None = None,
+    seconds: float | None = None,
+    refusal: str = "the grammar takes too many steps to be worked out",
+) -> Iterator[None]:
+    """Let searches of this thread make so many steps, and go on for so many seconds, within the block.
+
+    Raises `LimitExceeded` in the block, out of the search that went past the bound, with the message `refusal` for steps.
+    What was learnt until then is kept, so that another try goes on from there.
+    """
+    meter = _METER
+    outer = (meter.unseen, meter.steps, meter.deadline, meter.seconds, meter.refusal)
+    left = None if outer[1] is None else outer[1] + (outer[0] or 0)
+    own = left
+    if steps is not None and (left is None or steps < left):
+        own, meter.refusal = steps, refusal
+    if seconds is not None:
+        deadline = perf_counter() + seconds
+        if meter.deadline is None or deadline < meter.deadline:
+            meter.deadline, meter.seconds = deadline, seconds
+    meter.steps, meter.unseen = own, 0
+    try:
+        yield
+    finally:
+        spent = 0 if own is None else own - (meter.steps or 0) - (meter.unseen or 0)
+        meter.unseen, meter.steps, meter.deadline, meter.seconds, meter.refusal = outer
+        if left is not None:
+            meter.steps, meter.unseen = left - spent, 0
+
+
+def spend(steps: int = 1) -> None:
+    """Count steps of a search; raises `LimitExceeded` where the caller's bound is used up."""
+    unseen = _METER.unseen
+    if unseen is None:
+        return
+    if steps <= unseen:
+        _METER.unseen = unseen - steps
+        return
+    _look(steps)
+
+
+def _look(steps: int) -> None:
+    meter = _METER
+    if meter.deadline is not None and perf_counter() > meter.deadline:
+        raise LimitExceeded(f"the grammar takes more than {meter.seconds:g} s to be worked out so far")
+    portion = _STEPS_BETWEEN_LOOKS
+    if meter.steps is not None:
+        left = meter.steps + (meter.unseen or 0) - steps
+        if left < 0:
+            raise LimitExceeded(meter.refusal)
+        portion = min(portion, left)
+        meter.steps = left - portion
+    meter.unseen = portion

@@ -1,0 +1,80 @@
+"""Bounds on what the searches of a block may cost together."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from grammars import JsonSchema, LimitExceeded
+from grammars.effort import bounded, spend
+from grammars.json_schema import root_value
+from grammars.regex import ecma_search
+from grammars.regular import complement, intersect, is_empty
+
+
+def test_steps_are_counted_together_and_only_within_the_block() -> None:
+    spend(1_000_000)
+    with pytest.raises(LimitExceeded), bounded(steps=1_000):
+        for _ in range(999):
+            spend()
+        spend()
+        spend()
+    spend(1_000_000)
+
+
+def test_exactly_what_is_allowed_may_be_spent() -> None:
+    with bounded(steps=1_000):
+        spend(600)
+        spend(400)
+        with pytest.raises(LimitExceeded):
+            spend()
+
+
+def test_an_inner_bound_counts_for_the_outer_one_and_ends_with_it() -> None:
+    with bounded(steps=1_000):
+        with pytest.raises(LimitExceeded), bounded(steps=300):
+            spend(301)
+        with bounded(steps=600):
+            spend(600)
+        spend(400)
+        with pytest.raises(LimitExceeded), bounded(steps=10_000):
+            spend(1)
+
+
+def test_time_that_is_up_ends_a_search() -> None:
+    with bounded(seconds=0.0), pytest.raises(LimitExceeded, match="more than 0 s"):
+        for _ in range(1_000):
+            spend()
+
+
+def test_other_threads_are_not_bounded() -> None:
+    errors: list[Exception] = []
+
+    def work() -> None:
+        try:
+            spend(1_000)
+        except LimitExceeded as error:
+            errors.append(error)
+
+    with bounded(steps=1):
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+    assert not errors
+
+
+def test_a_search_that_was_ended_goes_on_from_there() -> None:
+    hard = intersect(ecma_search("a.{9}$"), ecma_search("b.{7}$"), complement(ecma_search("c.{8}$")))
+    with pytest.raises(LimitExceeded), bounded(steps=50):
+        is_empty(hard)
+    assert not is_empty(hard)
+
+
+def test_a_schema_that_takes_too_long_says_where() -> None:
+    wide = {"oneOf": [{"required": [f"a{n}"], "properties": {f"a{n}": {"minLength": n}}} for n in range(7)]}
+    value = root_value(JsonSchema({"properties": {"x": wide}})).alternatives().objects[0].properties[0].value
+    with pytest.raises(LimitExceeded) as caught, bounded(steps=100):
+        value.alternatives()
+    assert caught.value.pointer == "/properties/x"
+    assert value.alternatives().objects
