@@ -13,10 +13,12 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from grammars.context_free.grammar import Indentation
+from grammars.context_free.keywords import Tried
 from grammars.context_free.layout import Blocks, Columns, columns
 from grammars.context_free.letters import Letters, letters, split
 from grammars.context_free.lr import Mask, State
 from grammars.context_free.scans import BREAK_BEGINS, Cut, Lexer, Scan, longer, none_begins
+from grammars.context_free.separators import Separation
 from grammars.errors import LimitExceeded
 from grammars.regular import (
     ALL,
@@ -24,7 +26,6 @@ from grammars.regular import (
     Rx,
     complement,
     concat,
-    difference,
     intersect,
     is_empty,
     moves,
@@ -84,16 +85,6 @@ class Trial:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Tried:
-    """A terminal as the lexer tries it: its texts, and the keywords that are told from them after a match."""
-
-    terminal: int
-    rx: Rx
-    conditional: tuple[tuple[Rx, Rx], ...]
-    keywords: tuple[tuple[Rx, int], ...]
-
-
 class ContextualLexer(Lexer):
     """The scans of a grammar with contextual lexing."""
 
@@ -104,6 +95,7 @@ class ContextualLexer(Lexer):
         ignored: Mask,
         end: Mask,
         indentation: Indentation | None = None,
+        separation: Separation | None = None,
     ) -> None:
         """
         Args:
@@ -112,6 +104,7 @@ class ContextualLexer(Lexer):
             ignored: the terminals that are read and dropped.
             end: the bit of the end of the text.
             indentation: the terminals of an indenter; its line breaks are dropped between parentheses.
+            separation: how terminals are kept apart; without it a scan counts as live whose terminals end somehow.
         """
         super().__init__()
         self._tried = tried
@@ -119,6 +112,7 @@ class ContextualLexer(Lexer):
         self._ignored = ignored
         self._end = end
         self._indentation = indentation
+        self._separation = separation
         self._starts: dict[tuple[int, Mask, bool], Scan] = {}
         self._wins: dict[Scan, bool] = {}
         self._stepped: dict[Scan, list[tuple[Letters, Scan]]] = {}
@@ -277,19 +271,17 @@ class ContextualLexer(Lexer):
         """Whether, going on, some terminal that the parser can go on with may win."""
         if not scan.key:
             return False
-        trials: Any = scan.key[0]
-        if _plainly_wins(trials):
-            return True
         known = self._wins.get(scan)
         if known is not None:
             return known
         seen = {scan}
         queue = [scan]
         found = False
+        unsure = False
         while queue and not found:
             for _, after in self._steps(queue.pop()):
-                key: Any = after.key
-                if after.cuts or after.line_break or self._wins.get(after) or (key and _plainly_wins(key[0])):
+                unsure |= bool(after.cuts)
+                if any(map(self._holds, after.cuts)) or after.line_break or self._wins.get(after):
                     found = True
                     break
                 if after.key and after not in seen:
@@ -299,8 +291,15 @@ class ContextualLexer(Lexer):
                         raise LimitExceeded(
                             f"a terminal needs more than {_MOST_LOOKED_AT} states to be told from those tried before it"
                         )
+        if unsure and not found:
+            names = ", ".join(sorted({str(cut.terminal) for one in seen for cut in one.cuts}))
+            raise LimitExceeded(f"whether a text can go on behind terminals {names} is too hard to tell")
         self._wins[scan] = found
         return found
+
+    def _holds(self, cut: Cut) -> bool:
+        """Whether the text can surely go on behind a terminal that ends."""
+        return self._separation is None or self._separation.admits(cut.rest, cut)
 
 
 def _steps(one: Trial) -> list[tuple[Letters, Trial]]:
@@ -380,16 +379,3 @@ def _relevant(trials: Sequence[Trial]) -> tuple[Trial, ...]:
     while end and not (trials[end - 1].viable or trials[end - 1].viable_keywords):
         end -= 1
     return tuple(trials[:end])
-
-
-def _plainly_wins(trials: tuple[Trial, ...]) -> bool:
-    """Whether the first of the trials has a text with which it wins, which is seen at once."""
-    first = trials[0]
-    if first.need is not ALL or first.rx is NONE or first.rx.high == 0 or first.line is not None:
-        return False
-    if not first.keywords:
-        return first.viable
-    if first.viable:
-        blocked = [rx for rx, number in first.keywords if not first.viable_keywords >> number & 1]
-        return not blocked or not is_empty(difference(longer(first.rx), union(*blocked)))
-    return False

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
-from grammars.context_free.contextual import Tried
+from dataclasses import dataclass
+
 from grammars.context_free.grammar import ContextFree, Terminal
 from grammars.regular import Rx, matches, shortest
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """A terminal as the lexer tries it: its texts, and the keywords that are told from them after a match."""
+
+    terminal: int
+    rx: Rx
+    conditional: tuple[tuple[Rx, Rx], ...]
+    keywords: tuple[tuple[Rx, int], ...]
 
 
 def tried_terminals(grammar: ContextFree) -> list[list[Tried]]:

@@ -1,24 +1,136 @@
-"""Whether ignored text keeps terminals apart: then what the parser may read next, the lexer can be made to read.
+"""Whether terminals can be kept apart: then what the parser may read next, the lexer can be made to read.
 
-With contextual lexing a terminal ends where nothing longer matches, so a grammar may be without a way on although its
-rules have one.  Where some ignored text may stand between any two terminals, and each terminal has a text that is read
-as this terminal whatever else is tried and that ends before the ignored text, every sentence of terminals can be written.
+The rules of a grammar may have a way on that no text takes: with contextual lexing a terminal ends where nothing longer
+matches, ignored text is taken whole, and a terminal may want certain text to follow.  None of that matters where ignored
+text may stand between any two terminals, and each terminal has a text, its *witness*, that is read as this terminal
+whatever else is tried and that ends before the ignored text: every sentence of terminals can then be written.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from grammars.context_free.grammar import ContextFree, Terminal
 from grammars.context_free.keywords import is_covered
-from grammars.regular import ALL, NONE, Rx, derivative, difference, is_empty, shortest, union
+from grammars.context_free.scans import Cut
+from grammars.regular import ALL, NONE, Rx, derivative, difference, is_empty, moves, shortest, union
+from grammars.regular.charset import contains
+
+_MOST_RESTS = 200
 
 
-def separator_of(grammar: ContextFree) -> str | None:
-    """An ignored character with these properties; None if none is found."""
-    for number in sorted(grammar.ignored, key=lambda one: grammar.terminals[one].order):
-        text = shortest(_always(grammar.terminals[number]))
-        if text is not None and len(text) == 1 and _separates(grammar, number, text):
-            return text
-    return None
+@dataclass(frozen=True, eq=False)
+class Separation:
+    """How every sentence of terminals can be written.
+
+    Attributes:
+        text: what stands between two terminals; empty where they may follow each other directly.
+        words: for each terminal that is read, a witness, with the separator behind it; for line breaks of an indenter also
+            without.
+        first: the same without line breaks of an indenter.
+    """
+
+    text: str
+    words: tuple[str, ...]
+    first: tuple[str, ...]
+    _safe: dict[Rx, bool] = field(default_factory=dict, repr=False)
+
+    def admits(self, rest: Rx, cut: Cut) -> bool:
+        """Whether every sentence of terminals can be written with a text in `rest`, behind a terminal that has just ended.
+
+        Sufficient, not necessary.
+
+        Args:
+            cut: the terminal.
+        """
+        if rest is ALL:
+            return True
+        if cut.column < 0 and self._is_safe(_after(rest, self.text)):
+            return True
+        return (cut.column >= 0 or cut.dropped) and all(self._is_safe(_after(rest, word)) for word in self.first)
+
+    def _is_safe(self, rest: Rx) -> bool:
+        known = self._safe.get(rest)
+        if known is None:
+            known = self._safe[rest] = self._explore(rest)
+        return known
+
+    def _explore(self, rest: Rx) -> bool:
+        seen = {rest}
+        queue = [rest]
+        while queue:
+            one = queue.pop()
+            if one is ALL:
+                continue
+            if not one.nullable:
+                return False
+            for word in self.words:
+                after = _after(one, word)
+                if after not in seen:
+                    seen.add(after)
+                    queue.append(after)
+                    if len(seen) > _MOST_RESTS:
+                        return False
+        return True
+
+
+def _after(rest: Rx, text: str) -> Rx:
+    for char in text:
+        rest = derivative(rest, ord(char))
+    return rest
+
+
+def separation_of(grammar: ContextFree) -> Separation | None:
+    """A way to write every sentence of terminals; None if none is seen."""
+    if grammar.lexing == "contextual":
+        for number in sorted(grammar.ignored, key=lambda one: grammar.terminals[one].order):
+            text = shortest(_always(grammar.terminals[number]))
+            if text is not None and len(text) == 1:
+                found = _separated_by(grammar, number, text)
+                if found is not None:
+                    return found
+        return None
+    return _directly(grammar)
+
+
+def _directly(grammar: ContextFree) -> Separation | None:
+    """The witnesses where every cut of the text counts: no terminal looks ahead, none begins as ignored text goes on."""
+    longer = [characters for number in grammar.ignored for characters in _going_on(grammar.terminals[number])]
+    words = []
+    for number, one in enumerate(grammar.terminals):
+        if one.conditional:
+            return None
+        if not isinstance(one.language, Rx) or number in grammar.ignored:
+            continue
+        word = None
+        for characters, to in moves(one.language):
+            code = next((code for low, high in characters.a for code in (low, high)
+                         if not any(contains(other, code) for other in longer)), None)  # fmt: skip
+            if code is not None:
+                word = chr(code) + (shortest(to) or "")
+                break
+        if word is None:
+            return None
+        words.append(word)
+    return Separation("", tuple(words), tuple(words))
+
+
+def _going_on(terminal: Terminal) -> list[Rx]:
+    """Sets of characters with which a match of the terminal may be made longer."""
+    seen = set(_languages(terminal))
+    queue = list(seen)
+    found = []
+    while queue:
+        one = queue.pop()
+        for characters, to in moves(one):
+            if one.nullable:
+                found.append(characters)
+            if to not in seen:
+                seen.add(to)
+                queue.append(to)
+                if len(seen) > _MOST_RESTS:
+                    return [*found, *(characters for rx in queue for characters, _ in moves(rx))]
+    return found
 
 
 def _always(terminal: Terminal) -> Rx:
@@ -29,7 +141,7 @@ def _languages(terminal: Terminal) -> list[Rx]:
     return [rx for rx in (_always(terminal), *(rx for rx, _ in terminal.conditional)) if rx is not NONE]
 
 
-def _separates(grammar: ContextFree, ignored: int, text: str) -> bool:
+def _separated_by(grammar: ContextFree, ignored: int, text: str) -> Separation | None:
     terminals = grammar.terminals
     read = [
         number for number in range(len(terminals)) if number not in grammar.ignored and _languages(terminals[number])
@@ -40,19 +152,23 @@ def _separates(grammar: ContextFree, ignored: int, text: str) -> bool:
         for one in _languages(terminals[number])
     ]  # fmt: skip
     if any(_begins(rx, text) for rx in before):
-        return False
+        return None
     newline = -1 if grammar.indentation is None else grammar.indentation.newline
+    words, first = [], []
     for number in read:
         word = _word(grammar, number, strings)
         if word is None or any(_begins(rx, text + word[0]) for rx in _languages(terminals[ignored])):
-            return False
+            return None
+        words.append(word + text)
         if number == newline:
+            words.append(word)
             continue  # what comes next follows the columns of the line
+        first.append(word + text)
         if newline >= 0 and any(_begins(rx, "\n" + word[0]) for rx in _languages(terminals[newline])):
-            return False
+            return None
         if not _is_read(grammar, number, word, text):
-            return False
-    return True
+            return None
+    return Separation(text, tuple(words), tuple(first))
 
 
 def _word(grammar: ContextFree, number: int, strings: list[int]) -> str | None:

@@ -48,7 +48,8 @@ class Closing:
             while self._waiting:
                 self._read_next()
             fresh, self._fresh = self._fresh, []
-            if len(fresh) == 1 and not self.found and not self.below and fresh[0].rest is ALL:
+            lazy = len(fresh) == 1 and not self.found and not self.below and fresh[0].rest is ALL
+            if lazy and self._parser.separation is not None:
                 self.found.update(fresh)
                 return
             if not fresh:
@@ -96,7 +97,7 @@ class Closing:
             return
         going_on = self._lexer.going_on(scan)
         if going_on is not None:
-            self.found.add(Hypothesis(node, going_on, rest))
+            self._add(node, going_on, rest)
         for cut in scan.cuts:
             left = intersect(rest, cut.rest)
             if cut.column >= 0:
@@ -156,7 +157,10 @@ class Closing:
 
     def _begin(self, node: int, rest: Rx) -> None:
         """Add the hypothesis that the next terminal comes now, if what the rest has to be in lets any."""
-        scan = self._lexer.start(self._stacks.state[node])
+        self._add(node, self._lexer.start(self._stacks.state[node]), rest)
+
+    def _add(self, node: int, scan: Scan, rest: Rx) -> None:
+        """Add a hypothesis, if some text goes on from it."""
         fitting = rest if rest is ALL else self._parser.fitting(scan, rest)
         if fitting is not NONE:
             self.found.add(Hypothesis(node, scan, fitting))

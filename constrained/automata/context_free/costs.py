@@ -83,8 +83,8 @@ class FrameCosts:
         return min(FAR, size + self._spelled_separator(parser) + (_LINE if number == parser.newline else 0))
 
     def _spelled_separator(self, parser: Parser) -> int:
-        separator = parser.separator
-        return FAR if separator is None else self._spelled(separator.encode())
+        separation = parser.separation
+        return FAR if separation is None else self._spelled(separation.text.encode())
 
     def _scan(self, parser: Parser, scan: Scan) -> int:
         """Of a scan on top of a frame, whose own share covers what comes once the scan has ended."""

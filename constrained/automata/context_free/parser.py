@@ -6,20 +6,24 @@ from collections.abc import Hashable
 from functools import cached_property
 
 from constrained.automata.context_free.hypotheses import AT_END, FIRST_OUTCOME, Hypothesis, Outcome
+from grammars.context_free.conflicts import Conflicts
 from grammars.context_free.contextual import ContextualLexer
 from grammars.context_free.finishing import FAR, Finishing
-from grammars.context_free.grammar import ContextFree
+from grammars.context_free.grammar import ContextFree, Rule
 from grammars.context_free.keywords import tried_terminals
 from grammars.context_free.layout import check_pairs
-from grammars.context_free.letters import letters, split
+from grammars.context_free.letters import Letters, letters, split
 from grammars.context_free.lr import Automaton
 from grammars.context_free.nullable import nullable_symbols, without_empty_rules
 from grammars.context_free.scans import EveryLexer, Lexer, Scan
-from grammars.context_free.separators import separator_of
+from grammars.context_free.separators import separation_of
 from grammars.context_free.stacks import Advanced, Stacks
 from grammars.context_free.trim import useful_rules
-from grammars.errors import GrammarError
-from grammars.regular import ALL, NONE, Rx, moves, shortest_length
+from grammars.errors import GrammarError, LimitExceeded
+from grammars.regular import ALL, NONE, Rx, intersect, is_empty, moves, shortest_length
+
+_MOST_LOOKED_AT = 2_000
+"""Pairs of a scan and a condition on the rest that one question looks at."""
 
 
 class Parser:
@@ -49,12 +53,19 @@ class Parser:
         if grammar.indentation is not None:
             self.newline = grammar.indentation.newline
             self.indent, self.dedent = grammar.indentation.indent, grammar.indentation.dedent
+        self.separation = None if self._is_resolved(rules) else separation_of(grammar)
         self.lexer = self._lexer()
         self.outcomes: list[Outcome] = []
         self._numbers: dict[Hashable, int] = {}
         self._fits: dict[tuple[Scan, Rx], Rx] = {}
+        self.live: dict[Hypothesis, bool] = {}
         self._advanced: dict[tuple[int, int], Advanced] = {}
         self.at_end = self.outcome(AT_END)
+
+    def _is_resolved(self, rules: list[tuple[int, Rule]]) -> bool:
+        """Whether the parse table reads less than the rules say."""
+        table = self.grammar.lalr
+        return table is not None and Conflicts(rules, self.grammar.start, table).were_resolved()
 
     def _lexer(self) -> Lexer:
         grammar, automaton = self.grammar, self.automaton
@@ -63,8 +74,9 @@ class Parser:
                 raise GrammarError("contextual lexing needs the parse table of the grammar")
             ignored = sum(1 << number for number in grammar.ignored)
             return ContextualLexer(
-                tried_terminals(grammar), automaton.states, ignored, automaton.end, grammar.indentation
-            )
+                tried_terminals(grammar), automaton.states, ignored, automaton.end, grammar.indentation,
+                self.separation,
+            )  # fmt: skip
         entries = []
         for number, one in enumerate(grammar.terminals):
             assert isinstance(one.language, Rx)
@@ -97,14 +109,6 @@ class Parser:
             sizes.append(0 if inserted else min(lengths, default=FAR))
         return Finishing(self.stacks, sizes)
 
-    @cached_property
-    def separator(self) -> str | None:
-        """A text that may stand between any two terminals and keeps the lexer from taking them for another; None if none
-        is known."""
-        if self.grammar.lexing != "contextual":
-            return ""
-        return separator_of(self.grammar)
-
     def advanced(self, node: int, terminal: int) -> Advanced:
         """What a terminal leads to from one node, remembered."""
         found = self._advanced.get((node, terminal))
@@ -117,19 +121,65 @@ class Parser:
         return Hypothesis(self.stacks.node(0, ()), self.lexer.start(0), ALL)
 
     def fitting(self, scan: Scan, rest: Rx) -> Rx:
-        """`rest`, or ALL where it forbids nothing that the scan can read, or NONE where it forbids everything."""
+        """`rest`, or ALL where it forbids nothing that the scan can read, or NONE where no text goes on with both.
+
+        Raises:
+            LimitExceeded: that is too hard to tell.
+        """
         known = self._fits.get((scan, rest))
         if known is None:
             free, some = True, False
-            after = [(letters(characters), to) for characters, to in moves(rest)]
-            items = [((bits, wide), (True, ALL)) for (bits, wide), _ in self.lexer.moves(scan)]
-            items += [(one, (False, to)) for one, to in after]
-            for _, values in split(items):
-                if values[0][0]:
-                    some |= len(values) > 1
-                    free &= len(values) > 1 and values[1][1] is ALL
+            for _, left in self._joint_moves(scan, rest):
+                some |= left is not NONE
+                free &= left is ALL
             if scan.may_end:
                 some |= rest.nullable
                 free &= rest.nullable
-            known = self._fits[scan, rest] = NONE if not some else ALL if free else rest
+            if free:
+                known = ALL
+            else:
+                known = rest if some and (self.separation is None or self._goes_on(scan, rest)) else NONE
+            self._fits[scan, rest] = known
         return known
+
+    def _joint_moves(self, scan: Scan, rest: Rx) -> list[tuple[Scan, Rx]]:
+        """What the characters that the scan can read lead to: the scan, and the rest, NONE where that forbids them."""
+        items: list[tuple[Letters, Scan | Rx]] = list(self.lexer.moves(scan))
+        items += [(letters(characters), to) for characters, to in moves(rest)]
+        found = []
+        for _, values in split(items):
+            if isinstance(values[0], Scan):
+                left = values[1] if len(values) > 1 else NONE
+                assert isinstance(left, Rx)
+                found.append((values[0], left))
+        return found
+
+    def _goes_on(self, scan: Scan, rest: Rx) -> bool:
+        """Whether there is a text that the scan can read and the rest allows, behind which every sentence can be written."""
+        assert self.separation is not None
+        seen = {(scan, rest)}
+        queue = [(scan, rest)]
+        unsure = False
+        while queue:
+            one, left = queue.pop()
+            if left is ALL or (one.may_end and left.nullable):
+                return True
+            for cut in one.cuts:
+                both = intersect(left, cut.rest)
+                if self.separation.admits(both, cut):
+                    return True
+                unsure |= both is not NONE and not is_empty(both)
+            if one.line_break:
+                unsure = True
+                continue
+            for after in self._joint_moves(one, left):
+                if after[1] is not NONE and after not in seen:
+                    seen.add(after)
+                    queue.append(after)
+                    if len(seen) > _MOST_LOOKED_AT:
+                        raise LimitExceeded(f"whether a text can go on needs more than {_MOST_LOOKED_AT} steps to tell")
+        if unsure:
+            raise LimitExceeded(
+                "whether a text can go on where a terminal ends before a longer match is too hard to tell"
+            )
+        return False

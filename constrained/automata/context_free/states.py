@@ -13,6 +13,7 @@ from dataclasses import replace
 from constrained.automata.code_points import add_characters, spelling
 from constrained.automata.context_free.closing import Closing
 from constrained.automata.context_free.hypotheses import AT_END, Ended, Finish, Hypothesis, Outcome
+from constrained.automata.context_free.liveness import lives
 from constrained.automata.context_free.parser import Parser
 from constrained.automata.machine import Machine
 from constrained.automata.text import SOLE
@@ -21,6 +22,7 @@ from constrained.kernels.tables import goto, pop_after, pop_before, push, push_a
 from grammars.context_free.letters import ALL_LETTERS, Letters, ascii_ranges, letters, split
 from grammars.context_free.scans import Cut, Scan
 from grammars.context_free.stacks import BASE
+from grammars.errors import EmptyLanguage
 from grammars.regular import ALL, NONE, Rx, moves
 
 
@@ -36,8 +38,15 @@ class Step:
 
 
 def grammar_start(machine: Machine, parser: Parser) -> int:
-    """The state before the first character of a sentence."""
-    return _state(machine, parser, _settled(machine, parser, [parser.first()]))
+    """The state before the first character of a sentence.
+
+    Raises:
+        EmptyLanguage: there is none.
+    """
+    start = _state(machine, parser, _settled(machine, parser, [parser.first()], take_cuts=parser.separation is None))
+    if not start:
+        raise EmptyLanguage("no text is a sentence of the grammar: where one terminal has to end, another goes on")
+    return start
 
 
 def _settled(
@@ -55,7 +64,8 @@ def _settled(
     """  # fmt: skip
     found = list(hypotheses)
     ended = tuple(ended)
-    if len(found) != 1 or found[0].rest is not ALL or ended or take_cuts or found[0].scan.line_break:
+    one = found[0] if len(found) == 1 else None
+    if one is None or one.rest is not ALL or ended or take_cuts or one.scan.line_break or parser.separation is None:
         closing = Closing(parser)
         closing.close(found, ended)
         found = closing.joined()
@@ -64,6 +74,9 @@ def _settled(
             return Step((), 0, parser.outcome(left))
         if not found:
             return None
+    if parser.separation is None:
+        live = [one for one in found if lives(parser, one)]
+        return Step((), machine.state((expand_hypotheses, parser, frozenset(live)))) if live else None
     stacks = parser.stacks
     if len(found) == 1 and found[0].rest is ALL:
         one = found[0]
