@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 _MOST_FORCED = 4096
 _SPARE_CELLS = 64
-_FIRST_TOKENS = 64
+_FIRST_TOKENS = 1024
+_FIRST_BYTES = 8192
 
 
 class Matcher:
@@ -50,7 +51,7 @@ class Matcher:
         self._own: NDArray[np.int64] = np.zeros((h.OWN, 3), dtype=np.int64)
         self._hold_cells(np.zeros((self._scratch + 32, t.CELL_COLUMNS), dtype=np.int32))
         self._hold_history(np.empty((_FIRST_TOKENS, 4), dtype=np.int32))
-        self._hold_text(np.empty(512, dtype=np.uint8))
+        self._hold_text(np.empty(_FIRST_BYTES, dtype=np.uint8))
         self._registers: NDArray[np.int64] = np.zeros(16, dtype=np.int64)
         self.store.enrol(id(self), self._registers)
         self._tokens: list[int] = []
