@@ -142,13 +142,11 @@ class SchemaValue(Node):
         if len(doubtful) > 1:
             return False
         if doubtful == _ENUM:
-            # Malformed operands are for the evaluation to refuse; nothing is decided here then.
-            listed, kind = schema["enum"], schema.get("type")
-            return (
-                type(listed) is list
-                and bool(listed)
-                and ("type" not in schema or (kind == "string" and type(listed[0]) is str))
-            )
+            # Malformed operands are for the evaluation to refuse; nothing is decided here then.  A text is an instance
+            # whatever `properties` and `items` say, if it can be written at all.
+            listed = schema["enum"]
+            first = listed[0] if type(listed) is list and listed else None
+            return type(first) is str and first.isascii() and schema.get("type", "string") == "string"
         return doubtful <= _HARMLESS
 
     def _evaluate(self) -> Alternatives:

@@ -136,3 +136,18 @@ def test_long_chains_of_required_properties_are_decided() -> None:
     for last, empty in (({"type": "null"}, False), (False, True)):
         schema = {"$ref": "#/$defs/d0", "$defs": chain | {"d3000": last}}
         assert root_value(JsonSchema(schema)).is_empty() == empty
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"enum": [[None]], "items": False},
+        {"enum": [{"a": 1}], "properties": {"a": False}},
+        {"enum": ["\ud800"]},
+        {"type": "string", "enum": ["\udc00", 1]},
+    ],
+)
+def test_a_listed_value_that_other_keywords_forbid_is_no_instance(schema: dict[str, Any]) -> None:
+    value = root_value(JsonSchema({"type": "object", "properties": {"x": schema}, "required": ["x"]}))
+    assert value.is_empty()
+    assert root_value(JsonSchema(schema)).is_empty()
