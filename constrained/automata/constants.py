@@ -36,7 +36,7 @@ _MOST_PLAIN = 2_000
 
 def parsed(text: bytes) -> Any:
     """A JSON text, numbers as exact decimals."""
-    return json.loads(text, parse_int=_decimal, parse_float=_decimal)
+    return _DECODER.decode(text.decode())
 
 
 def _decimal(text: str) -> Decimal:
@@ -50,6 +50,9 @@ def _decimal(text: str) -> Decimal:
             if Decimal(mantissa)
             else Decimal(0)
         )
+
+
+_DECODER = json.JSONDecoder(parse_int=_decimal, parse_float=_decimal)
 
 
 def key_of(value: Any) -> Key:

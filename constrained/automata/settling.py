@@ -22,6 +22,7 @@ _IN_OBJECTS = {
 }  # fmt: skip
 """States that may know that there was something, with a text that leads to one."""
 _IN_KEYS = (strings.expand_string, keys.expand_beside, keys.expand_one_beside)
+_KEYS_ONLY = json.JSONDecoder(parse_float=len, parse_int=len)
 _AFTER_VALUE = b",] \t\r\n"
 
 
@@ -36,7 +37,7 @@ def settled(machine: Machine, state: int, then: int, text: bytes) -> int:
     key = machine.key(state)
     if key[0] is objects.expand_comma:
         _, gap, frame, progress = key
-        left = frame.continuing(objects.looked_up(frame, progress, _parsed(text[text.index(b"{") : -1] + b"}")))
+        left = frame.continuing(objects.looked_up(frame, progress, _names(text[text.index(b"{") : -1] + b"}")))
         return machine.state((objects.expand_comma, gap, frame, left)) if any(left) else 0
     if key[0] is objects.expand_colon:
         _, frame, progress = machine.key(-1 - then)
@@ -54,6 +55,14 @@ def _parsed(text: bytes) -> Any:
         return parsed(text)
     except RecursionError:
         raise LimitExceeded("a value is nested too deeply to be looked at again") from None
+
+
+def _names(text: bytes) -> dict[str, Any]:
+    """An object of which the keys matter only."""
+    try:
+        return cast("dict[str, Any]", _KEYS_ONLY.decode(text.decode()))
+    except RecursionError:
+        raise LimitExceeded("an object is nested too deeply to be looked at again") from None
 
 
 def _is_whole(text: bytes) -> bool:
