@@ -39,6 +39,7 @@ class State:
         viable: the terminals that may come next, the end included.
         shifts: terminals that it reads itself.
         reductions: (rule, length, origin, lookaheads).
+        stuck: whether the table takes one of the reductions on none of its lookaheads.
         targets: numbers of the states after each symbol (and with which open blocks, where one is opened), as far as made.
     """
 
@@ -50,6 +51,7 @@ class State:
     viable: Mask = 0
     shifts: Mask = 0
     reductions: tuple[tuple[int, int, int, Mask], ...] = ()
+    stuck: bool = False
     targets: dict[tuple[int, Blocks | None], int] = field(default_factory=dict)
     _after: dict[int, Kernel] = field(default_factory=dict)
 
@@ -121,6 +123,18 @@ class Automaton:
             found = -1 if kernel is None else self._state(kernel, self._table_target(here.table, symbol), blocks)
             here.targets[symbol, blocks] = found
         return found
+
+    def gets_stuck(self, most: int) -> bool:
+        """Whether some state is stuck, as far as `most` states tell."""
+        number = 0
+        while number < len(self.states) and number < most:
+            here = self.states[number]
+            if here.stuck:
+                return True
+            for symbol in list(here._after):
+                self.target(number, symbol)
+            number += 1
+        return False
 
     def completed(self, state: int) -> list[int]:
         """The nonterminals that may be completed on top of a state."""
@@ -230,9 +244,11 @@ class Automaton:
                 if action is None or action[0] != "shift":
                     shifts &= ~(1 << ~symbol)
                     del state._after[symbol]
+            wanted = reductions
             reductions = [
                 (name, length, origin, self._taken(actions, name, ahead)) for name, length, origin, ahead in reductions
             ]
+            state.stuck = any(before[3] and not after[3] for before, after in zip(wanted, reductions, strict=True))
         state.shifts = shifts
         state.reductions = tuple(one for one in reductions if one[3])
         state.viable = shifts

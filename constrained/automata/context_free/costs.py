@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from constrained.automata.code_points import expand_continuation, expand_rest
-from constrained.automata.context_free.hypotheses import Outcome
+from constrained.automata.context_free.hypotheses import Hypothesis, Outcome
 from constrained.automata.context_free.parser import Parser
 from constrained.automata.context_free.states import (
     expand_enter,
@@ -21,7 +21,7 @@ from constrained.automata.context_free.states import (
 from constrained.automata.machine import Machine
 from grammars.context_free.finishing import FAR, Finishing
 from grammars.context_free.scans import Scan
-from grammars.regular import Rx, shortest
+from grammars.regular import ALL, Rx, shortest
 
 Spelled = Callable[[bytes], int]
 """How many tokens of one byte a text takes; far too many where a byte is none."""
@@ -52,7 +52,9 @@ class FrameCosts:
         if kind is resolve_node:
             return self._node(key[1], key[2])
         if kind is expand_hypotheses:
-            return min(self._hypothesis(key[1], one.node, one.scan) for one in key[2])
+            if key[1].separation is None:
+                return FAR
+            return min(self._hypothesis(key[1], one) for one in key[2])
         if kind is expand_enter:
             _, parser, frames, top = key
             return sum(self._node(parser, node) for node in frames) + cost(top)
@@ -144,7 +146,10 @@ class FrameCosts:
                     queue.append(under)
         return worst
 
-    def _hypothesis(self, parser: Parser, node: int, scan: Scan) -> int:
+    def _hypothesis(self, parser: Parser, one: Hypothesis) -> int:
+        node, scan, rest = one
+        if rest is not ALL:
+            return FAR
         finishing = self._finishing_of(parser)
         if scan.start and not scan.line_break:
             return finishing.on_top(node, _free)
@@ -168,7 +173,7 @@ class FrameCosts:
             return 0
         costs = [self._scan(parser, value.scan)] if value.scan is not None else []
         costs += [0 if cut.dropped else self._after_terminal(parser, cut.terminal) for cut in value.cuts]
-        costs += [self._hypothesis(parser, one.node, one.scan) for one in value.hypotheses]
+        costs += [self._hypothesis(parser, one) for one in value.hypotheses]
         costs += [self._after_terminal(parser, last.terminal) for last, _ in value.ended]
         return min(costs, default=FAR)
 

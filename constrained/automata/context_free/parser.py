@@ -26,6 +26,10 @@ _MOST_LOOKED_AT = 2_000
 """Pairs of a scan and a condition on the rest that one question looks at."""
 
 
+_MOST_TRIED = 300
+"""States of the parser's automaton that are made at once where a parse table reads less than its rules."""
+
+
 class Parser:
     """What the states of one grammar share; compared by identity."""
 
@@ -53,7 +57,8 @@ class Parser:
         if grammar.indentation is not None:
             self.newline = grammar.indentation.newline
             self.indent, self.dedent = grammar.indentation.indent, grammar.indentation.dedent
-        self.separation = None if self._is_resolved(rules) else separation_of(grammar)
+        resolved = self._is_resolved(rules)
+        self.separation = None if resolved and self.automaton.gets_stuck(_MOST_TRIED) else separation_of(grammar)
         self.lexer = self._lexer()
         self.outcomes: list[Outcome] = []
         self._numbers: dict[Hashable, int] = {}
