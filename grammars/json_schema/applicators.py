@@ -18,6 +18,7 @@ from grammars.json_schema.algebra import (
     unite,
 )
 from grammars.json_schema.array_algebra import complement_array, intersect_arrays
+from grammars.json_schema.discriminators import clashes
 from grammars.json_schema.formulas import TRUE, Node, negation
 from grammars.json_schema.number_algebra import meet_numbers, other_numbers, unite_numbers
 from grammars.json_schema.object_algebra import complement_object, intersect_objects
@@ -87,12 +88,15 @@ def exactly_one(value: SchemaValue, found: Alternatives) -> Alternatives:
     counts = Counter(literal for _, branch in pairs for literal in branch.literals)
     arrays: dict[ArrayShape, None] = {}
     objects: dict[ObjectShape, None] = {}
+    near = clashes([branch for _, branch in pairs])
     for index, (_, branch) in enumerate(pairs):
-        others = pairs[:index] + pairs[index + 1 :]
-        for shape in branch.arrays:
-            arrays.update(dict.fromkeys(_array_apart(shape, others, value)))
+        if branch.arrays:
+            others = pairs[:index] + pairs[index + 1 :]
+            for shape in branch.arrays:
+                arrays.update(dict.fromkeys(_array_apart(shape, others, value)))
+        rivals = [pairs[other] for other in near[index]]
         for members_ in branch.objects:
-            objects.update(dict.fromkeys(_object_apart(members_, others, value)))
+            objects.update(dict.fromkeys(_object_apart(members_, rivals, value)))
     return Alternatives(
         frozenset(literal for literal, count in counts.items() if count == 1),
         _one_language([branch.number for _, branch in pairs], meet_numbers, unite_numbers, other_numbers),

@@ -69,6 +69,14 @@ def language_of_values(values: Iterable[Decimal]) -> Rx:
     return unite_numbers([language_of(Quantity.point(value)) for value in values])
 
 
+def listed_values(rx: Rx) -> list[Decimal] | None:
+    """The numbers of a language of few; `None` where that is not known of it."""
+    cells = _KNOWN.get(rx)
+    if cells is None or any(cell.excluded or cell.base.low != cell.base.high or not cell.base.low for cell in cells):
+        return None
+    return [cell.base.low[0] for cell in cells if cell.base.low is not None]
+
+
 def unite_numbers(languages: Iterable[Rx]) -> Rx:
     """Union of languages of numbers."""
     distinct = [rx for rx in dict.fromkeys(languages) if rx is not NONE]

@@ -16,7 +16,6 @@ from grammars.json_schema.numbers.comparison import can_meet, follows_a_bound, h
 from grammars.json_schema.numbers.mantissa import Mantissa
 from grammars.json_schema.numbers.spans import ABOVE, BELOW, Span
 from grammars.json_schema.numbers.texts import (
-    ANY_EXPONENT,
     DIGIT,
     DIGITS,
     INTEGER_TAIL,
@@ -25,6 +24,7 @@ from grammars.json_schema.numbers.texts import (
     PLAIN_INTEGER_TAIL,
     SOME_DIGITS,
     ZERO_DIGIT,
+    ZERO_EXPONENT,
 )
 from grammars.regular import Rx, Unfolding, concat, repeat, unfold
 
@@ -89,7 +89,7 @@ class _LeadingZero(Unfolding):
             return
         if span.zero and read != 0:
             for letter in _LETTERS:
-                yield letter, letter, ANY_EXPONENT
+                yield letter, letter, ZERO_EXPONENT
         if read < 0:
             yield _POINT, _POINT, unfold(_LeadingZero(span, 0))
             return

@@ -46,15 +46,11 @@ SOME_DIGITS = repeat(DIGIT, 1, None)
 NONZERO_DIGIT = digits(1, 9)
 SIGN = optional(literal("-"))
 EXPONENT_LETTER = chars([(69, 69), (101, 101)])
-ANY_EXPONENT = concat(optional(chars([(43, 43), (45, 45)])), SOME_DIGITS)
 
 _FRACTION_PART = optional(concat(literal("."), SOME_DIGITS))
 _SHORT_FRACTION_PART = optional(concat(literal("."), repeat(DIGIT, 1, SCIENTIFIC_DIGITS)))
 _ZERO_FRACTION = concat(literal("."), repeat(ZERO_DIGIT, 1, None))
 _NATURAL = union(ZERO_DIGIT, concat(NONZERO_DIGIT, DIGITS))
-
-ZERO_UNSIGNED = concat(ZERO_DIGIT, optional(_ZERO_FRACTION), optional(concat(EXPONENT_LETTER, ANY_EXPONENT)))
-"""Zero in all its writings, without a sign."""
 
 PLAIN_INTEGER_TAIL = DIGITS
 INTEGER_TAIL = concat(DIGITS, optional(_ZERO_FRACTION))
@@ -110,6 +106,12 @@ def _between(low: str, high: str) -> Rx:
         parts.append(concat(digits(first + 1, last - 1), repeat(DIGIT, rest, rest)))
     parts.append(concat(digits(last, last), _between("0" * rest, high[1:])))
     return union(*parts)
+
+
+ZERO_EXPONENT = exponent_rx(SMALLEST_EXPONENT, LARGEST_EXPONENT)
+
+ZERO_UNSIGNED = concat(ZERO_DIGIT, optional(_ZERO_FRACTION), optional(concat(EXPONENT_LETTER, ZERO_EXPONENT)))
+"""Zero in all its writings, without a sign."""
 
 
 def _with_exponent(mantissa: Rx, least: int, most: int) -> Rx:

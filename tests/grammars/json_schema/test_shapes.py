@@ -198,3 +198,26 @@ def test_long_chains_of_references_are_a_limit() -> None:
     definitions = {f"d{n}": {"$ref": f"#/definitions/d{n + 1}"} for n in range(400)} | {"d400": {}}
     with pytest.raises(LimitExceeded):
         root({"$ref": "#/definitions/d0", "definitions": definitions}).alternatives()
+
+
+def _branch(constants: list[Any], more: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "required": ["kind"], "properties": {"kind": {"enum": constants}, **more}}
+
+
+def test_branches_that_share_a_discriminator_are_told_apart_and_others_left_alone(accepts: Accepts) -> None:
+    branches = [_branch([f"k{n}", n, None if n == 3 else f"only {n}"], {}) for n in range(12)]
+    branches.append(_branch(["k5", 7, None], {"more": {"type": "string"}}))
+    schema = {"oneOf": branches}
+    assert accepts(schema, {"kind": "k4"}) and accepts(schema, {"kind": 4.0}) and accepts(schema, {"kind": "only 5"})
+    assert not accepts(schema, {"kind": "k5"}) and not accepts(schema, {"kind": 7, "more": ""})
+    assert accepts(schema, {"kind": "k5", "more": 1}) and accepts(schema, {"kind": 7, "more": 1})
+    assert not accepts(schema, {"kind": None}) and not accepts(schema, {"kind": "k99"})
+
+
+def test_branches_without_a_required_discriminator_are_compared_one_by_one(accepts: Accepts) -> None:
+    branches: list[dict[str, Any]] = [_branch([f"k{n}"], {}) for n in range(8)]
+    branches.append({"type": "object", "required": ["other"], "properties": {"kind": {"const": "k2"}}})
+    schema = {"oneOf": branches}
+    assert accepts(schema, {"kind": "k2"}) and accepts(schema, {"other": 1})
+    assert not accepts(schema, {"kind": "k2", "other": 1})
+    assert accepts(schema, {"kind": "k3", "other": 1})
