@@ -90,6 +90,7 @@ def _sampling(options: argparse.Namespace) -> Any:
 
 def _load(options: argparse.Namespace) -> LLM:
     with progress_bars() as show:
+        show("loading the model", 0, 0)
         from constrained.llm import LLM
 
         def fetched(done: int, total: int) -> None:
