@@ -15,7 +15,7 @@ from grammars.regular import Rx
 
 QUOTE, BACKSLASH = 0x22, 0x5C
 _BARE = ((0x20, 0x21), (0x23, 0x5B), (0x5D, 0x7F))
-_WIDE = 0x110000 - 0x800 - 0x80
+ALL_WIDE = 0x110000 - 0x800 - 0x80
 
 
 class CharacterClasses:
@@ -111,7 +111,7 @@ def is_bare(word: str) -> bool:
 
 
 def _holds_all_wide(characters: Rx) -> bool:
-    return sum(high - max(low, 0x80) + 1 for low, high in characters.a if high >= 0x80) == _WIDE
+    return sum(high - max(low, 0x80) + 1 for low, high in characters.a if high >= 0x80) == ALL_WIDE
 
 
 def _covers(ranges: list[tuple[int, int]]) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from constrained.automata.character_classes import bare_ascii, character_classes, is_bare, spread
+from constrained.automata.character_classes import ALL_WIDE, bare_ascii, character_classes, is_bare, spread
 from constrained.automata.code_points import Pieces, add_code_points, blocks
 from constrained.automata.machine import Machine
 from constrained.automata.transitions import Transitions
@@ -58,10 +58,12 @@ def string_state(machine: Machine, canonical: bool, languages: Languages) -> int
 
 def _base(languages: Languages, horizon: int) -> tuple[Languages, int]:
     """Languages that these soon cannot be told from, and for how many characters they can be told from them never."""
-    plain = tuple(without_exceptions(rx) for rx in languages)
+    plain = tuple([without_exceptions(rx) for rx in languages])
+    if len(languages) > 1 and any([rx.high is None for rx in plain]):
+        plain = tuple([NONE if rx.high is not None else rx for rx in plain])
     if plain != languages:
         return plain, 0
-    relaxed = tuple(relax_counters(rx, horizon) for rx in languages)
+    relaxed = tuple([relax_counters(rx, horizon) for rx in languages])
     if relaxed != languages:
         return relaxed, horizon
     opened = [counter_slack(rx) for rx in languages]
@@ -138,6 +140,11 @@ def expand_string(machine: Machine, canonical: bool, languages: Languages) -> Tr
         made = Transitions()
         pieces = next_states(machine, canonical, languages)
         add_code_points(machine, made, _raw(pieces))
+        wide = [(low, high, state) for low, high, state in pieces if high >= 0x80]
+        if sum([high - max(low, 0x80) + 1 for low, high, _ in wide]) == ALL_WIDE:
+            own = machine.state((expand_string, canonical, languages))
+            if all([_is_same(machine, state, own) for _, _, state in wide]):
+                machine.loop_wide(own)
         escapes = bool(escapable(pieces, canonical))
     if escapes:
         made.on(BACKSLASH, BACKSLASH, goto(machine.state((expand_escape, canonical, languages))))
