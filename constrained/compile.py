@@ -10,33 +10,24 @@ from typing import TYPE_CHECKING, Any
 from constrained.automata.context_free.parser import Parser
 from constrained.automata.context_free.start import context_free_start, is_context_free, loaded
 from constrained.automata.machine import Machine
-from constrained.automata.style import Style
+from constrained.automata.schema_start import schema_start
 from constrained.automata.text import text_start
-from constrained.automata.values import value_start
 from constrained.limits import DEFAULT_LIMITS, Limits
 from constrained.masks.row_store import RowStore
 from constrained.matcher import Matcher
 from constrained.vocabulary import Vocabulary
-from grammars import Choice, JsonSchema, Regex
 from grammars import Grammar as Grammar
+from grammars import JsonSchema
+from grammars.combined import regular
 from grammars.errors import EmptyLanguage, GrammarError
 from grammars.json_schema import check_reachable, check_root, root_value
-from grammars.regex import parse
-from grammars.regular import EPSILON, NONE, Rx, chars, concat, literal, literals, repeat, union
+from grammars.regular import NONE, Rx, is_empty
 
 if TYPE_CHECKING:
     from constrained.masks.completion_store import CompletionStore
     from constrained.masks.row_table import RowTable
 
 _KEPT_STARTS = 1024
-
-_SPACE, _TAB, _LINE = literal(" "), literal("\t"), literal("\n")
-GAPS: dict[str, Rx] = {
-    "compact": EPSILON,
-    "any": repeat(chars([(9, 10), (13, 13), (32, 32)]), 0, None),
-    "bounded": union(EPSILON, _SPACE, concat(_LINE, union(repeat(_SPACE, 0, 24), repeat(_TAB, 0, 8)))),
-}
-"""Whitespace between JSON tokens.  Bounded: nothing, one space, or a line break with an indentation."""
 
 
 class Constraint:
@@ -134,7 +125,7 @@ class _Stores:
             self._vocabularies.setdefault(vocabulary.fingerprint, vocabulary)
             by_limits = self._kept.setdefault(vocabulary, {})
             kept = by_limits.get(limits)
-            if kept is None or kept.store.bytes_used() > limits.bytes:
+            if kept is None or kept.store.outgrown():
                 kept = by_limits[limits] = _Kept(RowStore(vocabulary, limits))
             return kept
 
@@ -187,27 +178,16 @@ def check_grammar(grammar: Grammar) -> None:
 def start_state(machine: Machine, grammar: Grammar) -> int:
     """The state before the first byte of a sentence of `grammar`."""
     if isinstance(grammar, JsonSchema):
-        root = root_value(grammar)
-        check_root(root)
-        gap = GAPS.get(grammar.whitespace)
-        if gap is None:
-            gap = parse(grammar.whitespace, dialect="ecma", mode="fullmatch")
-        style = Style(gap, grammar.property_order == "any", grammar.escapes == "canonical")
-        start = value_start(machine, style, (root,))
-        machine.expand(start)  # so that a malformed root is refused now
-        return start
+        return schema_start(machine, grammar)
     if is_context_free(grammar):
         return context_free_start(machine, grammar)
     return text_start(machine, _text_language(grammar))
 
 
 def _text_language(grammar: Grammar) -> Rx:
-    if isinstance(grammar, Regex):
-        rx = parse(grammar.pattern, dialect=grammar.dialect, flags=grammar.flags)
-    elif isinstance(grammar, Choice):
-        rx = literals(grammar.options)
-    else:
-        raise GrammarError(f"cannot compile {type(grammar).__name__}")
-    if rx is NONE:
+    rx = regular(grammar)
+    if rx is None:
+        raise GrammarError(f"cannot compile {grammar!r}")
+    if rx is NONE or is_empty(rx):
         raise EmptyLanguage(f"no text matches {grammar!r}")
     return rx

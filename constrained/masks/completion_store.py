@@ -44,7 +44,7 @@ class CompletionStore:
         self._machine = store.machine
         self._trie = vocabulary.trie  # not the vocabulary itself, which keys the store weakly
         self._spellable = _single_bytes(vocabulary.trie)
-        self._frame_costs = FrameCosts(store.machine, self._spelled)
+        self._frame_costs = FrameCosts(store.machine, self._spelled, self.cost)
         self._search = Completions(store.machine, frozenset(self._spellable))
         self.costs: NDArray[np.int32] = np.full(store.limits.states, -1, dtype=np.int32)
         self.growth: dict[int, int] = {}
@@ -134,7 +134,7 @@ class CompletionStore:
             with self._machine.lock:
                 left_with = outcomes(self._machine, state)
                 if (known := self._plain(state)) is not None or (
-                    known := self._frame_costs.of(state, self.cost)
+                    known := self._frame_costs.of(state)
                 ) is not None:
                     found = known
                 elif left_with is None:

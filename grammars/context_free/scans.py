@@ -59,6 +59,12 @@ class Scan:
     line_break: int
     moves: tuple[tuple[Letters, Scan], ...] | None = field(default=None, repr=False)
 
+    @property
+    def embedded(self) -> tuple[int, ...]:
+        """Terminals that are grammars of their own and may begin here; `moves` knows nothing of them."""
+        found: tuple[int, ...] = self.key[1] if len(self.key) > 1 else ()  # type: ignore[assignment]
+        return found
+
 
 class Lexer(ABC):
     """The scans of one grammar."""
@@ -142,15 +148,23 @@ class EveryLexer(Lexer):
     """
 
     def __init__(
-        self, entries: list[tuple[tuple[int, Rx, Rx], ...]], ignored: frozenset[int], automaton: Automaton
+        self,
+        entries: list[tuple[tuple[int, Rx, Rx], ...]],
+        ignored: frozenset[int],
+        automaton: Automaton,
+        embedded: tuple[int, ...] = (),
     ) -> None:
         """
         Args:
             entries: for each terminal, its texts: (number, texts, what the rest of the text must be in).
+            ignored: terminals that may stand between others.
+            automaton: the parser's, which says what may come.
+            embedded: terminals that are grammars of their own.
         """
         super().__init__()
         self._entries = entries
         self._ignored = ignored
+        self._embedded = embedded
         self._automaton = automaton
         self._starts: dict[Mask, Scan] = {}
 
@@ -166,10 +180,9 @@ class EveryLexer(Lexer):
                 if reads
                 for entry in own
             ]
-            key = frozenset(entries)
-            found = self._starts[mask] = self.scan(
-                (key,) if key else (), may_end=bool(mask & self._automaton.end), start=True
-            )
+            embedded = tuple(number for number in self._embedded if mask >> number & 1)
+            key = _key(frozenset(entries), embedded)
+            found = self._starts[mask] = self.scan(key, may_end=bool(mask & self._automaton.end), start=True)
         return found
 
     def _moves(self, scan: Scan) -> list[tuple[Letters, Scan]]:
@@ -197,18 +210,27 @@ class EveryLexer(Lexer):
         """Terminals that a scan may become: (number, dropped, characters still to come)."""
         entries: frozenset[Entry] = scan.key[0] if scan.key else frozenset()  # type: ignore[assignment]
         found = [(cut.terminal, cut.dropped, 0) for cut in scan.cuts]
-        return found + [(number, dropped, shortest_length(rx) or 0) for number, rx, _, dropped in entries]
+        found += [(number, dropped, shortest_length(rx) or 0) for number, rx, _, dropped in entries]
+        return found + [(number, False, 1) for number in scan.embedded]
 
     def joined(self, scans: list[Scan]) -> Scan | None:
         """All that any of them reads."""
         key: frozenset[Entry] = frozenset().union(*(scan.key[0] for scan in scans if scan.key))  # type: ignore[arg-type]
+        embedded = tuple(sorted({number for scan in scans for number in scan.embedded}))
+        embedded = tuple(sorted({number for scan in scans for number in scan.embedded}))
         cuts = {cut for scan in scans for cut in scan.cuts}
         return self.scan(
-            (key,) if key else (),
+            _key(key, embedded),
             tuple(sorted(cuts, key=_by_number)),
             may_end=any(scan.may_end for scan in scans),
             start=all(scan.start for scan in scans),
         )
+
+
+def _key(entries: frozenset[Entry], embedded: tuple[int, ...] = ()) -> tuple[object, ...]:
+    if embedded:
+        return (entries, embedded)
+    return (entries,) if entries else ()
 
 
 def _by_number(cut: Cut) -> tuple[int, int, bool]:

@@ -12,6 +12,7 @@ from constrained.automata.code_points import expand_continuation, expand_rest
 from constrained.automata.context_free.hypotheses import Hypothesis, Outcome
 from constrained.automata.context_free.parser import Parser
 from constrained.automata.context_free.states import (
+    embedded_start,
     expand_enter,
     expand_hypotheses,
     expand_leave,
@@ -33,18 +34,20 @@ _LINE = 64
 class FrameCosts:
     """Upper bounds for the states of one machine."""
 
-    def __init__(self, machine: Machine, spelled: Spelled) -> None:
+    def __init__(self, machine: Machine, spelled: Spelled, cost: Callable[[int], int]) -> None:
+        """
+        Args:
+            cost: tokens of one byte that leave the frame of any state of the machine.
+        """
+        self._cost = cost
         self._machine = machine
         self._spelled = spelled
         self._finishing: dict[Parser, Finishing] = {}
         self._after: dict[tuple[Parser, int], int] = {}
 
-    def of(self, state: int, cost: Callable[[int], int]) -> int | None:
-        """Tokens of one byte that leave the frame of `state`; None for states of no context-free grammar.
-
-        Args:
-            cost: the same for any state of the machine.
-        """
+    def of(self, state: int) -> int | None:
+        """Tokens of one byte that leave the frame of `state`; None for states of no context-free grammar."""
+        cost = self._cost
         key = self._machine.key(state)
         kind = key[0]
         if kind is expand_scan:
@@ -78,7 +81,10 @@ class FrameCosts:
         if number in (parser.indent, parser.dedent):
             return 0
         terminal = parser.grammar.terminals[number]
-        assert isinstance(terminal.language, Rx)
+        if number in parser.embedded:
+            return self._cost(embedded_start(self._machine, parser, number))
+        if not isinstance(terminal.language, Rx):
+            return FAR
         words = [shortest(rx) for rx in (terminal.language, *(rx for rx, _ in terminal.conditional))]
         sizes = [self._spelled(word.encode()) for word in words if word is not None]
         size = min(sizes, default=FAR)

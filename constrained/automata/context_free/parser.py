@@ -9,7 +9,7 @@ from constrained.automata.context_free.hypotheses import AT_END, FIRST_OUTCOME, 
 from grammars.context_free.conflicts import Conflicts
 from grammars.context_free.contextual import ContextualLexer
 from grammars.context_free.finishing import FAR, Finishing
-from grammars.context_free.grammar import ContextFree, Rule
+from grammars.context_free.grammar import ContextFree, Embedded, Rule, SpecialToken
 from grammars.context_free.keywords import tried_terminals
 from grammars.context_free.layout import check_pairs
 from grammars.context_free.letters import Letters, letters, split
@@ -19,7 +19,7 @@ from grammars.context_free.scans import EveryLexer, Lexer, Scan
 from grammars.context_free.separators import separation_of
 from grammars.context_free.stacks import Advanced, Stacks
 from grammars.context_free.trim import useful_rules
-from grammars.errors import GrammarError, LimitExceeded
+from grammars.errors import GrammarError, LimitExceeded, UnsupportedFeature
 from grammars.regular import ALL, NONE, Rx, intersect, is_empty, moves, shortest_length
 
 _MOST_LOOKED_AT = 2_000
@@ -57,6 +57,11 @@ class Parser:
         if grammar.indentation is not None:
             self.newline = grammar.indentation.newline
             self.indent, self.dedent = grammar.indentation.indent, grammar.indentation.dedent
+        self.embedded = {
+            number: one.language.grammar
+            for number, one in enumerate(grammar.terminals)
+            if isinstance(one.language, Embedded)
+        }
         resolved = self._is_resolved(rules)
         self.separation = None if resolved and self.automaton.gets_stuck(_MOST_TRIED) else separation_of(grammar)
         self.lexer = self._lexer()
@@ -82,13 +87,17 @@ class Parser:
                 tried_terminals(grammar), automaton.states, ignored, automaton.end, grammar.indentation,
                 self.separation,
             )  # fmt: skip
-        entries = []
+        entries: list[tuple[tuple[int, Rx, Rx], ...]] = []
         for number, one in enumerate(grammar.terminals):
-            assert isinstance(one.language, Rx)
+            if isinstance(one.language, SpecialToken):
+                raise UnsupportedFeature(f"the special token {one.name}: masks of text cannot hold it yet")
+            if not isinstance(one.language, Rx):
+                entries.append(())
+                continue
             own = [(number, one.language, ALL)] if one.language is not NONE else []
             entries.append((*own, *[(number, rx, rests) for rx, rests in one.conditional]))
         ignored_terminals = grammar.ignored if grammar.lexing == "every" else frozenset[int]()
-        return EveryLexer(entries, ignored_terminals, automaton)
+        return EveryLexer(entries, ignored_terminals, automaton, tuple(self.embedded))
 
     def outcome(self, value: Outcome) -> int:
         """The number of an outcome."""
@@ -107,7 +116,9 @@ class Parser:
         """What stacks need at least to be finished."""
         sizes = []
         for number, one in enumerate(self.grammar.terminals):
-            assert isinstance(one.language, Rx)
+            if not isinstance(one.language, Rx):
+                sizes.append(1)
+                continue
             languages = [one.language, *(rx for rx, _ in one.conditional)]
             lengths = [length for rx in languages if (length := shortest_length(rx)) is not None]
             inserted = number in (self.indent, self.dedent)

@@ -5,13 +5,22 @@ from __future__ import annotations
 from constrained.automata.context_free.parser import Parser
 from constrained.automata.context_free.states import grammar_start
 from constrained.automata.machine import Machine
-from grammars.context_free import ContextFree
-from grammars.values import Grammar, Lark
+from grammars.combined import load as load_combined
+from grammars.combined import regular
+from grammars.context_free import ContextFree, Embedded
+from grammars.context_free.inlining import Resolved, inlined
+from grammars.values import Gbnf, Grammar, JsonSchema, Lark, Phrases
 
 
 def is_context_free(grammar: Grammar) -> bool:
-    """Whether the grammar is parsed as a context-free one."""
-    return isinstance(grammar, Lark)
+    """Whether the grammar is parsed as a context-free one: it is neither a schema nor plainly regular.
+
+    Raises:
+        GrammarError: what its parts raise.
+    """
+    if isinstance(grammar, (JsonSchema, Lark)):
+        return isinstance(grammar, Lark)
+    return regular(grammar.within if isinstance(grammar, Phrases) else grammar) is None
 
 
 def context_free_start(machine: Machine, grammar: Grammar) -> int:
@@ -24,8 +33,24 @@ def context_free_start(machine: Machine, grammar: Grammar) -> int:
 
 
 def loaded(grammar: Grammar) -> ContextFree:
-    """The rules and terminals of a grammar."""
-    assert isinstance(grammar, Lark)
-    from grammars.lark import load
+    """The rules and terminals of a grammar; of those embedded in it, only schemas stay terminals of their own."""
+    return inlined(_loaded(grammar), _resolved)
 
-    return load(grammar)
+
+def _loaded(grammar: Grammar) -> ContextFree:
+    if isinstance(grammar, Lark):
+        from grammars.lark import load
+
+        return load(grammar)
+    if isinstance(grammar, Gbnf):
+        from grammars.gbnf import load as load_gbnf
+
+        return load_gbnf(grammar)
+    return load_combined(grammar)
+
+
+def _resolved(embedded: Embedded) -> Resolved:
+    grammar = embedded.grammar
+    if isinstance(grammar, JsonSchema):
+        return None
+    return _loaded(grammar) if is_context_free(grammar) else regular(grammar)

@@ -16,13 +16,14 @@ from constrained.automata.context_free.hypotheses import AT_END, Ended, Finish, 
 from constrained.automata.context_free.liveness import lives
 from constrained.automata.context_free.parser import Parser
 from constrained.automata.machine import Machine
+from constrained.automata.schema_start import schema_start
 from constrained.automata.text import SOLE
 from constrained.automata.transitions import Transitions
 from constrained.kernels.tables import goto, pop_after, pop_before, push, push_after
 from grammars.context_free.letters import ALL_LETTERS, Letters, ascii_ranges, letters, split
 from grammars.context_free.scans import Cut, Scan
 from grammars.context_free.stacks import BASE
-from grammars.errors import EmptyLanguage
+from grammars.errors import EmptyLanguage, UnsupportedFeature
 from grammars.regular import ALL, NONE, Rx, moves
 
 
@@ -140,9 +141,59 @@ def expand_scan(machine: Machine, parser: Parser, scan: Scan) -> Transitions:
         if others is not NONE:
             wide.append((others, _state(machine, parser, step)))
     add_characters(machine, made, wide)
+    for number in scan.embedded:
+        _enter_embedded(machine, made, parser, number)
     if scan.may_end:
         made.at_end(pop_before(parser.at_end))
     return made
+
+
+def embedded_start(machine: Machine, parser: Parser, number: int) -> int:
+    """The state before a terminal that is a grammar of its own."""
+    return schema_start(machine, parser.embedded[number])
+
+
+def _enter_embedded(machine: Machine, made: Transitions, parser: Parser, number: int) -> None:
+    """Edges into a terminal that is a grammar of its own."""
+    start = embedded_start(machine, parser, number)
+    outcome = parser.outcome(Outcome(cuts=(Cut(number),)))
+    action = push(start, machine.state((expand_leave, outcome, parser)))
+    for byte in _unshared(machine, made, parser, number):
+        made.on(byte, byte, action)
+
+
+def _unshared(machine: Machine, made: Transitions, parser: Parser, number: int) -> list[int]:
+    """The bytes with which a terminal begins that is a grammar of its own.
+
+    Raises:
+        UnsupportedFeature: something else begins with one of them.
+    """
+    begins = machine.transitions(embedded_start(machine, parser, number)).groups
+    found = [byte for byte in range(256) if begins[byte]]
+    shared = [byte for byte in found if made.groups[byte]]
+    if shared:
+        raise UnsupportedFeature(
+            f"{parser.grammar.terminals[number].name} may begin with {bytes(shared[:1])!r}, and so may something else at the "
+            "same place; a schema inside another grammar has to be told from others by its first character"
+        )
+    return found
+
+
+def _check_numbers(machine: Machine, parser: Parser, cut: Cut, scans: Iterable[Scan]) -> None:
+    """Refuse what could go on with a number of a schema, where it cannot be told whether the number goes on.
+
+    Raises:
+        UnsupportedFeature: a number may end and what follows may begin as it goes on.
+    """
+    if not machine.transitions(embedded_start(machine, parser, cut.terminal)).groups[0x30]:
+        return
+    for scan in scans:
+        for (bits, _), _ in parser.lexer.moves(scan):
+            if bits & _IN_NUMBERS:
+                raise UnsupportedFeature(
+                    f"{parser.grammar.terminals[cut.terminal].name} may be a number, and what follows it may begin with a "
+                    "character of numbers; put something between them"
+                )
 
 
 def _on(made: Transitions, bits: int, action: int) -> None:
@@ -245,12 +296,26 @@ def expand_hypotheses(machine: Machine, parser: Parser, hypotheses: frozenset[Hy
         if others is not NONE:
             wide.append((others, _state(machine, parser, step)))
     add_characters(machine, made, wide)
+    for one in ordered:
+        for number in one.scan.embedded:
+            step = Step(
+                parser.stacks.chain(one.node), machine.state((expand_scan, parser, _only(parser, one.scan, number)))
+            )
+            child = _state(machine, parser, Step(step.frames[1:], step.top))
+            action = push(child, _wait(machine, parser, step.frames[0]), waits=True)
+            for byte in _unshared(machine, made, parser, number):
+                made.on(byte, byte, action)
     ending = [one.node for one in ordered if one.scan.may_end and one.rest.nullable]
     if ending:
         state = _finished(machine, parser, Closing(parser).finish(ending))
         if state:
             made.at_end(pop_before(machine.key(state)[1]))
     return made
+
+
+def _only(parser: Parser, scan: Scan, number: int) -> Scan:
+    """The scan of one terminal that is a grammar of its own."""
+    return parser.lexer.scan((frozenset(), (number,)), start=scan.start)
 
 
 def _finished(machine: Machine, parser: Parser, finish: Finish) -> int:
@@ -272,6 +337,10 @@ def resolve_node(machine: Machine, outcome: int, parser: Parser, node: int) -> i
         if value.accepts and not stacks.below[node]:
             return machine.state((expand_leave, SOLE))
         return _finished(machine, parser, Closing(parser).finish([node] if value is AT_END else [], ended))
+    if value.cuts and value.cuts[0].terminal in parser.embedded:
+        closing = Closing(parser)
+        closing.close([Hypothesis(node, parser.lexer.scan((), value.cuts), ALL)])
+        _check_numbers(machine, parser, value.cuts[0], [one.scan for one in closing.found])
     if value.scan is not None or value.cuts:
         scan = value.scan if value.scan is not None else parser.lexer.scan((), value.cuts)
         hypotheses = [Hypothesis(node, scan, ALL)]
@@ -279,6 +348,8 @@ def resolve_node(machine: Machine, outcome: int, parser: Parser, node: int) -> i
         hypotheses = [one._replace(node=stacks.attached(one.node, node)) for one in value.hypotheses]
     return _state(machine, parser, _settled(machine, parser, hypotheses, ended, take_cuts=True))
 
+
+_IN_NUMBERS = sum(1 << byte for byte in b"0123456789.eE+-")
 
 PASSED_ON = (expand_enter, expand_leave, expand_scan, expand_hypotheses)
 """States that may hand a byte on to other frames before it is read."""
