@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from constrained.automata.completions import Stack
     from constrained.compile import Constraint
     from constrained.device.batch import BatchRows
+    from constrained.masks.generation import Generation
+    from constrained.masks.row_table import RowTable
 
 _MOST_FORCED = 4096
 _SPARE_CELLS = 64
@@ -53,7 +55,7 @@ class Matcher:
         self._hold_history(np.empty((_FIRST_TOKENS, 4), dtype=np.int32))
         self._hold_text(np.empty(_FIRST_BYTES, dtype=np.uint8))
         self._registers: NDArray[np.int64] = np.zeros(16, dtype=np.int64)
-        self.store.enrol(id(self), self._registers)
+        self.store.tally.enrol(id(self), self._registers)
         self._tokens: list[int] = []
         self._finished = False
         self._budget: Budget | None = None
@@ -98,25 +100,27 @@ class Matcher:
         if self._finished:
             row[:] = 0
             return
-        if row.shape != self.store.row_shape:
-            raise self.store.wrong_shape(row)
-        number = h.write_found(self._handles, self._registers, row)
+        store = self.store
+        if row.shape != store.row_shape:
+            raise store.wrong_shape(row)
+        rows = store.rows
+        number = h.write_found(rows.handles, self._registers, row)
         if number < 0:
-            number = self._find_row()
-            h.write_numbered(self._handles, number, row)
+            rows, number = self._find_row()
+            rows.write(number, row)
         if self._budget is not None:
             self._budget.restrict(self, number, row)
-        if number in self.store.open_tokens:
-            self._look_at_text(number, row)
+        if number in rows.open_tokens:
+            self._look_at_text(number, rows.open_tokens[number], row)
 
-    def restrict(self, number: int, row: NDArray[np.uint32]) -> None:
-        """Take out of `row`, the store's row `number` of this place, what the budget forbids; add what the text allows."""
+    def restrict(self, rows: Generation, number: int, row: NDArray[np.uint32]) -> None:
+        """Take out of `row`, row `number` of `rows`, which this place has, what the budget forbids; add what the text allows."""
         if self._finished:
             return
         if self._budget is not None:
             self._budget.restrict(self, number, row)
-        if number in self.store.open_tokens:
-            self._look_at_text(number, row)
+        if number in rows.open_tokens:
+            self._look_at_text(number, rows.open_tokens[number], row)
 
     def accept(self, token: int) -> None:
         """Commit one token.
@@ -200,7 +204,7 @@ class Matcher:
     def __del__(self) -> None:
         store = self.__dict__.get("store")
         if store is not None:
-            store.dismiss(id(self))
+            store.tally.dismiss(id(self))
 
     def fork(self) -> Matcher:
         """A copy that goes its own way."""
@@ -212,7 +216,7 @@ class Matcher:
         other._hold_text(self._text.copy())
         other._registers = self._registers.copy()
         other._registers[m.M_HITS] = 0
-        self.store.enrol(id(other), other._registers)
+        self.store.tally.enrol(id(other), other._registers)
         other._tokens = self._tokens.copy()
         other._budget = None if self._budget is None else self._budget.forked()
         return other
@@ -269,25 +273,35 @@ class Matcher:
                 self._grow_cells()
 
     def state_row(self) -> int:
-        """Number of the current mask in `constraint.table`."""
-        number = self.shared_row()
-        if number is not None:
-            return number
-        row = np.zeros(self.constraint.vocabulary.row_words, dtype=np.uint32)
-        self.fill_mask(row)
-        return self.constraint.table.slot_for(row)
+        """Number of the current mask in `constraint.table`.
 
-    def shared_row(self) -> int | None:
-        """`state_row` where the mask is one that all sequences in this place have, else None (near a budget, at the end).
+        A table that has grown past its share of `Limits.bytes` is replaced by an empty one at such a call; numbers belong
+        to the table that `constraint.table` is after it (`table_row` gives both).
+        """
+        return self.table_row()[1]
+
+    def table_row(self) -> tuple[RowTable, int]:
+        """A table of rows, and the number of the current mask in it."""
+        place = self.shared_row()
+        if place is None:
+            row = np.zeros(self.constraint.vocabulary.row_words, dtype=np.uint32)
+            self.fill_mask(row)
+            table = self.store.table_with_room()
+            place = table, table.slot_for(row)
+        return place
+
+    def shared_row(self) -> tuple[RowTable, int] | None:
+        """`table_row` where the mask is one that all sequences in this place have, else None (near a budget, at the end).
 
         Masks that are not shared differ from step to step; callers that can send one as it is spare the table.
         """
         if self._finished:
             return None
-        number = self.row_number()
-        if number in self.store.open_tokens or (self._budget is not None and not self._budget.is_far(self, number)):
+        rows, number = self.row_here()
+        if number in rows.open_tokens or (self._budget is not None and not self._budget.is_far(self, number)):
             return None
-        return self.constraint.table.slot_of(number)
+        table = self.store.table_with_room()
+        return table, table.slot_of(rows, number)
 
     @staticmethod
     def device_rows(
@@ -298,10 +312,11 @@ class Matcher:
 
         return BatchRows.of(matchers, masks, device)
 
-    def row_number(self) -> int:
-        """Number of the configuration's row in the store, whatever the budget."""
+    def row_here(self) -> tuple[Generation, int]:
+        """The configuration's row in the store, whatever the budget: its generation and its number."""
         number = int(self._registers[m.M_ROW])
-        return self._find_row() if number < 0 else number
+        rows = self.store.rows
+        return self._find_row() if number < rows.first else (rows, number)
 
     def shortest_completion(self) -> bytes:
         """One shortest text that completes the committed one to a sentence."""
@@ -353,17 +368,18 @@ class Matcher:
         """The committed bytes."""
         return self._text[: int(self._registers[m.M_BYTES])].tobytes()
 
-    def _find_row(self) -> int:
+    def _find_row(self) -> tuple[Generation, int]:
         registers = self._registers
         state, cell = int(registers[m.M_STATE]), int(registers[m.M_CELL])
         number = h.row_of(self._handles, self._machine.memo, self.cells, state, cell)
-        if number >= 0:
+        rows = self.store.rows  # read after the number: so it is of this generation, or of one before
+        if number >= rows.first:
             registers[m.M_HITS] += 1
         else:
             self.reserve_cells()
-            number = self.store.find(self.cells, state, cell, int(registers[m.M_TOP]))
+            rows, number = self.store.find(self.cells, state, cell, int(registers[m.M_TOP]))
         registers[m.M_ROW] = number
-        return number
+        return rows, number
 
     def reserve_cells(self) -> None:
         """Room above the top for a walk of any token."""
@@ -415,10 +431,10 @@ class Matcher:
         registers[m.M_ROW] = -1
         return True
 
-    def _look_at_text(self, number: int, row: NDArray[np.uint32]) -> None:
-        """Add to the row `number` its open tokens that the text so far admits."""
+    def _look_at_text(self, number: int, tokens: tuple[int, ...], row: NDArray[np.uint32]) -> None:
+        """Add to the row `number` those of its open tokens that the text so far admits."""
         budget = None if self._budget is None or self._budget.is_far(self, number) else self._budget
-        for token in self.store.open_tokens[number]:
+        for token in tokens:
             data = self._blob[self._bounds[token] : self._bounds[token + 1]]
             if self._run(data, self._position()) == t.OK and (budget is None or budget.fits(self, token)):
                 row[token >> 5] |= np.uint32(1 << (token & 31))
@@ -533,10 +549,17 @@ def fill_masks(matchers: Sequence[Matcher], rows: NDArray[np.uint32]) -> None:
         for matcher, row in zip(matchers, rows, strict=True):
             matcher.fill_mask(row)
         return
-    numbers = np.array([-1 if matcher.is_finished() else matcher.row_number() for matcher in matchers], dtype=np.int64)
-    store.write_batch(numbers, rows)
-    for matcher, number, row in zip(matchers, numbers.tolist(), rows, strict=True):
-        matcher.restrict(number, row)
+    if rows.shape[1:] != store.row_shape:
+        raise ValueError(f"rows of shape {rows.shape}; uint32{[len(matchers), *store.row_shape]} are needed")
+    places = [None if matcher.is_finished() else matcher.row_here() for matcher in matchers]
+    table = store.rows
+    numbers = np.array([-1 if place is None else place[1] for place in places], dtype=np.int64)
+    h.write_batch(table.handles, numbers, rows)
+    for matcher, place, row in zip(matchers, places, rows, strict=True):
+        if place is not None:
+            if place[0] is not table:
+                place[0].write(place[1], row)
+            matcher.restrict(*place, row)
 
 
 _NOTHING: NDArray[np.uint8] = np.empty(0, dtype=np.uint8)

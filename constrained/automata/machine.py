@@ -205,6 +205,18 @@ class Machine:
         memo_copy(self.memo, memo)
         self.memo = memo
 
+    def forget_rows(self) -> None:
+        """Forget what the memo and the states say about rows; pops stay.  Readers without the lock may see either."""
+        keys = self.memo[:, 0]
+        pops = self.memo[keys >= t.POP_KEY]
+        size = 1 << 12
+        while len(pops) * 2 > size:
+            size *= 2
+        memo = np.full((size, 2), -1, dtype=np.int64)
+        memo_copy(pops, memo)
+        self.memo, self.memo_used = memo, len(pops)
+        self.states[: self.state_count, [t.S_ROW, t.S_LOCAL]] = -1
+
     def bytes_used(self) -> int:
         """Memory of the tables in bytes, with an estimate for the keys of states."""
         return (
@@ -220,7 +232,9 @@ class Machine:
         self._action_items[block : block + len(actions)] = actions
         at = state * t.STATE_COLUMNS
         self._state_items[at + t.S_MAP] = number
-        self._state_items[at + t.S_ACTIONS] = block  # last: readers without the lock take it as the sign that all is there
+        self._state_items[at + t.S_ACTIONS] = (
+            block  # last: readers without the lock take it as the sign that all is there
+        )
 
     def _new_map(self, groups: bytes) -> int:
         number = self.map_count

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from constrained.compile import Constraint, compile
-from constrained.masks.row_store import Counters
+from constrained.masks.tally import Counters
 from constrained.matcher import Matcher
 from constrained.vocabulary import Vocabulary
 from grammars import JsonSchema

@@ -53,9 +53,9 @@ class BatchRows:
         for place, (matcher, mask) in enumerate(zip(matchers, masks, strict=True)):
             if matcher is None:
                 continue
-            number = matcher.shared_row()
-            if number is not None:
-                table = matcher.constraint.table
+            found = matcher.shared_row()
+            if found is not None:
+                table, number = found
                 tables.setdefault(table, _free(len(matchers)))[place] = number
             elif mask is not None:
                 own_numbers[place] = len(own)

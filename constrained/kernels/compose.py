@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from constrained.kernels.branches import keeps
-from constrained.kernels.jit import kernel
+from constrained.kernels.jit import inlined, kernel
 from constrained.kernels.machine import dispatch, memo_get, memo_put
 from constrained.kernels.tables import (
     ACCEPTED,
@@ -60,11 +60,13 @@ from constrained.kernels.walk_registers import (
     W_DEPTH,
     W_DETAIL,
     W_EXIT,
+    W_FIRST,
     W_FLOOR,
     W_FOUND,
     W_HORIZON,
     W_LOWEST,
     W_MEMO,
+    W_OPEN,
     W_OUTCOME,
     W_POOL,
     W_POOL_START,
@@ -72,6 +74,7 @@ from constrained.kernels.walk_registers import (
     W_ROWS,
     W_STATE,
     W_TOP,
+    W_UNFILED,
     W_WALKED,
     enter,
     listed,
@@ -87,6 +90,32 @@ _BETWEEN = -1
 """W_DEPTH between two exits."""
 
 
+@inlined
+def file_row(states: Int32, memo: Int64, cells: Int32, w: Int64) -> None:
+    """Memoise row w[W_FOUND] under w[W_STATE] and the return states of those cells that made a difference to it."""
+    start, cell = w[W_STATE], w[W_CELL]
+    row = w[W_FOUND]
+    touched = cells[cell, C_DEPTH] - w[W_LOWEST]
+    if touched == 0:
+        states[start, S_ROW] = row
+        return
+    chain = np.int64(start)
+    for step in range(touched):
+        key = (chain << 32) | (np.int64(cells[cell, C_RETURN]) & 0xFFFFFFFF)
+        if step == touched - 1:
+            memo_put(memo, key, row)
+            w[W_MEMO] += 1
+        else:
+            value = memo_get(memo, key)
+            if value < 0:
+                value = CHAIN_FLAG + w[W_CHAIN]
+                w[W_CHAIN] += 1
+                memo_put(memo, key, value)
+                w[W_MEMO] += 1
+            chain = value - CHAIN_FLAG
+            cell = cells[cell, C_NEXT]
+
+
 @kernel
 def compose(
     states: Int32, maps: UInt8, actions: Int64, memo: Int64, cells: Int32, loops: UInt64, nodes: Int32, bytes_: UInt8,
@@ -95,7 +124,8 @@ def compose(
     """Complete the local row of w[W_STATE] with what the stack below w[W_CELL] allows after each exit; memoise it.
 
     The row is filed under the state and the return states of just those cells that the walk popped.  End tokens are in
-    the row iff the text may end here.  Resumable like `walk_alone`.  On OK, w[W_FOUND] is the row's number.
+    the row iff the text may end here.  Resumable like `walk_alone`.  On OK, w[W_FOUND] is the row's number;
+    it is not memoised yet where w[W_UNFILED] is 1 or tokens were set apart (W_OPEN).
     """
     start, bottom, first_top = w[W_STATE], w[W_CELL], w[W_TOP]
     local = states[start, S_LOCAL]
@@ -213,7 +243,7 @@ def compose(
         states, maps, actions, memo, cells, start, bottom, first_top, 256, -1, 0
     )
     if cells[cell, C_DEPTH] < lowest:
-        lowest = cells[cell, C_DEPTH]
+        w[W_LOWEST] = cells[cell, C_DEPTH]
     if status == ACCEPTED:
         for at in range(eos.shape[0]):
             pool[pool_top] = eos[at]
@@ -222,34 +252,16 @@ def compose(
         w[W_DETAIL] = after
         w[W_OUTCOME] = outcome
         return status
-    row = w[W_ROWS]
-    rows[row, R_DENSE] = locals_[local, L_DENSE]
-    rows[row, R_IDS] = locals_[local, L_IDS]
-    rows[row, R_IDS_END] = locals_[local, L_IDS_END]
-    rows[row, R_MORE] = w[W_POOL_START]
-    rows[row, R_MORE_END] = pool_top
-    w[W_ROWS] = row + 1
+    at = w[W_ROWS] - w[W_FIRST]
+    rows[at, R_DENSE] = locals_[local, L_DENSE]
+    rows[at, R_IDS] = locals_[local, L_IDS]
+    rows[at, R_IDS_END] = locals_[local, L_IDS_END]
+    rows[at, R_MORE] = w[W_POOL_START]
+    rows[at, R_MORE_END] = pool_top
+    w[W_FOUND] = w[W_ROWS]
+    w[W_ROWS] += 1
     w[W_POOL] = pool_top
     w[W_RESUME] = 0
-    w[W_FOUND] = row
-    touched = cells[bottom, C_DEPTH] - lowest
-    if touched == 0:
-        states[start, S_ROW] = row
-        return OK
-    chain = np.int64(start)
-    cell = bottom
-    for step in range(touched):
-        key = (chain << 32) | (np.int64(cells[cell, C_RETURN]) & 0xFFFFFFFF)
-        if step == touched - 1:
-            memo_put(memo, key, row)
-            w[W_MEMO] += 1
-        else:
-            value = memo_get(memo, key)
-            if value < 0:
-                value = CHAIN_FLAG + w[W_CHAIN]
-                w[W_CHAIN] += 1
-                memo_put(memo, key, value)
-                w[W_MEMO] += 1
-            chain = value - CHAIN_FLAG
-            cell = cells[cell, C_NEXT]
+    if w[W_UNFILED] == 0 and w[W_OPEN] == 0:
+        file_row(states, memo, cells, w)
     return OK

@@ -1,14 +1,14 @@
 """Tables by their addresses: a kernel that is called for every token takes a few arrays, not twenty.
 
-Each array argument of a call from Python costs about 0.2 µs, more than a committed token needs in the kernel.  Tables that
-never move stand in one array of handles, int64[TABLES, 3]: address, rows, columns.  Whoever owns the handles keeps the
-tables alive.
+Each array argument of a call from Python costs about 0.2 µs, more than a committed token needs in the kernel.  Tables
+stand in one array of handles, int64[TABLES, 3]: address, rows, columns.  Handles made by `handles_of` keep their tables
+alive, so a kernel that runs without a lock holds them as long as it needs them.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numba
@@ -18,13 +18,27 @@ from numba.extending import intrinsic
 from numba.np.arrayobj import make_array, populate_array
 from numpy.typing import NDArray
 
-from constrained.kernels.compose import compose
+from constrained.kernels.compose import compose, file_row
 from constrained.kernels.jit import inlined, kernel, pasted
 from constrained.kernels.machine import M_ROW, commit, find_row, run
-from constrained.kernels.rows import expand_row
-from constrained.kernels.tables import L_DENSE, NO_ROOM, REJECTED, S_BASE, S_LOCAL
+from constrained.kernels.rows import expand_row, expand_rows
+from constrained.kernels.tables import L_DENSE, LOCAL_COLUMNS, NO_ROOM, REJECTED, ROW_COLUMNS, S_BASE, S_LOCAL
 from constrained.kernels.walk import walk_alone, walk_beside
-from constrained.kernels.walk_registers import W_CELL, W_DENSE, W_EXITS, W_POOL, W_RESUME, W_ROWS, W_STATE, W_TOP
+from constrained.kernels.walk_registers import (
+    CHAINS,
+    W_BUDGET,
+    W_CELL,
+    W_CHAIN,
+    W_DENSE,
+    W_EXITS,
+    W_FIRST,
+    W_LOCALS,
+    W_POOL,
+    W_RESUME,
+    W_ROWS,
+    W_STATE,
+    W_TOP,
+)
 
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
@@ -34,24 +48,52 @@ UInt64 = NDArray[np.uint64]
 
 (
     T_STATES, T_MAPS, T_ACTIONS, T_LOOPS, T_NODES, T_BYTES, T_BELOW, T_TOKEN_IDS, T_EOS, T_POOL, T_DENSE, T_LOCALS,
-    T_ROWS, T_EXITS, T_FRAMES, T_SCRATCH, T_BLOB, T_BOUNDS,
-) = range(18)  # fmt: skip
-TABLES = 18
-"""The tables of a store: those of its machine, of the trie, and of its rows; the bytes of the tokens and their bounds."""
+    T_ROWS, T_EXITS, T_FRAMES, T_SCRATCH, T_BLOB, T_BOUNDS, T_FIRST,
+) = range(19)  # fmt: skip
+TABLES = 19
+"""The tables of a store: those of its machine, of the trie, and of its rows; the bytes of the tokens and their bounds.
+T_FIRST names no table: handles[T_FIRST, 0] is the number of the first of the rows."""
 O_CELLS, O_HISTORY, O_TEXT = range(3)
 OWN = 3
 """The tables of a matcher: cells, history, text."""
+LAST_ROW = 1 << 30
+"""Rows that a store may number in its life; numbers are kept in 32 bits."""
+_ENTRY_BYTES = 48
+"""Of the memo, for each entry: 16 bytes, a third full on average."""
+
+
+class _Owner:
+    """Memory of handles that lives with the tables they name."""
+
+    def __init__(self, count: int, tables: Iterable[NDArray[Any]]) -> None:
+        self._numbers: Int64 = np.zeros((count, 3), dtype=np.int64)
+        self._tables = tuple(tables)
+        self.__array_interface__ = self._numbers.__array_interface__
+
+
+def handles_of(count: int, tables: Mapping[int, NDArray[Any]]) -> Int64:
+    """Handles, int64[count, 3], for `tables` by their slots, which live as long as the handles do; other slots are zero.
+
+    Raises:
+        ValueError: as `hold`.
+    """
+    handles: Int64 = np.asarray(_Owner(count, tables.values()))
+    for slot, table in tables.items():
+        hold(handles, slot, table)
+    return handles
 
 
 def hold(handles: Int64, slot: int, table: NDArray[Any]) -> None:
-    """Let `handles[slot]` name `table`, a C-contiguous array of one or two dimensions.
+    """Let `handles[slot]` name `table`, a C-contiguous array of one or two dimensions; the caller keeps it alive.
 
     Raises:
         ValueError: the table has another layout.
     """
     if not table.flags.c_contiguous or table.ndim not in (1, 2):
         raise ValueError(f"a table of shape {table.shape} that is not contiguous")
-    handles[slot] = (table.ctypes.data, table.shape[0], table.shape[1] if table.ndim == 2 else 0)
+    shape = table.shape
+    # `table.ctypes` would make several objects first
+    handles[slot] = (table.__array_interface__["data"][0], shape[0], shape[1] if len(shape) == 2 else 0)
 
 
 def _view(dtype: str, dimensions: int) -> Callable[[Int64, int], NDArray[Any]]:
@@ -125,31 +167,50 @@ def commit_token(handles: Int64, memo: Int64, own: Int64, registers: Int64, toke
     )
 
 
-@kernel
-def write_found(handles: Int64, registers: Int64, row: UInt32) -> int:
-    """Write the row that a commit found into `row`, uint32[words]; its number, or -1 if it is not known."""
-    number = registers[M_ROW]
-    if number >= 0:
-        expand_row(
-            _int32_rows(handles, T_ROWS),
-            _uint32_rows(handles, T_DENSE),
-            _int32_items(handles, T_POOL),
-            number,
-            row,
-        )
-    return number  # type: ignore[no-any-return]
-
-
-@kernel
-def write_numbered(handles: Int64, number: int, row: UInt32) -> None:
-    """Write row `number` into `row`, uint32[words]."""
+@inlined
+def _written(handles: Int64, number: int, row: UInt32) -> int:
+    first = handles[T_FIRST, 0]
+    if number < first:
+        return -1
     expand_row(
         _int32_rows(handles, T_ROWS),
         _uint32_rows(handles, T_DENSE),
         _int32_items(handles, T_POOL),
-        number,
+        number - first,
         row,
     )
+    return number
+
+
+@kernel
+def write_found(handles: Int64, registers: Int64, row: UInt32) -> int:
+    """Write the row that a commit found into `row`, uint32[words]; its number, or -1 if it is not known or not there."""
+    return _written(handles, registers[M_ROW], row)
+
+
+@kernel
+def write_numbered(handles: Int64, number: int, row: UInt32) -> int:
+    """Write row `number` into `row`, uint32[words]; the number, or -1 if the row is not in these tables."""
+    return _written(handles, number, row)
+
+
+@kernel
+def write_batch(handles: Int64, numbers: Int64, batch: UInt32) -> int:
+    """`expand_rows`."""
+    return expand_rows(
+        _int32_rows(handles, T_ROWS),
+        _uint32_rows(handles, T_DENSE),
+        _int32_items(handles, T_POOL),
+        handles[T_FIRST, 0],
+        numbers,
+        batch,
+    )
+
+
+@kernel
+def file_row_of(handles: Int64, memo: Int64, cells: Int32, w: Int64) -> None:
+    """`file_row`."""
+    file_row(_int32_rows(handles, T_STATES), memo, cells, w)
 
 
 @kernel
@@ -173,14 +234,27 @@ def run_bytes(handles: Int64, memo: Int64, cells: Int32, data: UInt8, position: 
 
 
 @inlined
+def bytes_of_rows(w: Int64, words: int) -> int:
+    """Bytes that rows, and what is memoised for them, take."""
+    rows = w[W_ROWS] - w[W_FIRST]
+    entries = w[W_CHAIN] - CHAINS + rows
+    listed = 4 * w[W_POOL] + 12 * w[W_EXITS] + 4 * words * w[W_DENSE]
+    return listed + 4 * (ROW_COLUMNS * rows + LOCAL_COLUMNS * w[W_LOCALS]) + _ENTRY_BYTES * entries  # type: ignore[no-any-return]
+
+
+@inlined
 def _has_room(handles: Int64, w: Int64) -> bool:
-    """Whether one more walk and one more row fit into the tables, whatever they hold."""
+    """Whether one more walk and one more row fit into the tables and the budget, whatever they hold."""
     tokens = 32 * handles[T_DENSE, 2]
+    rows = w[W_ROWS] - w[W_FIRST]
     return bool(
-        w[W_POOL] + 3 * tokens + 64 <= handles[T_POOL, 1]
+        bytes_of_rows(w, handles[T_DENSE, 2]) <= w[W_BUDGET]
+        and w[W_POOL] + 3 * tokens + 64 <= handles[T_POOL, 1]
         and w[W_DENSE] + 2 < handles[T_DENSE, 1]
         and w[W_EXITS] + 2 * handles[T_NODES, 1] <= handles[T_EXITS, 1]
-        and w[W_ROWS] + 1 < handles[T_ROWS, 1]
+        and w[W_LOCALS] + 1 < handles[T_LOCALS, 1]
+        and rows + 1 < handles[T_ROWS, 1]
+        and w[W_ROWS] < LAST_ROW
     )
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from constrained.kernels.jit import inlined
-from constrained.kernels.tables import N_KIDS, N_KIDS_END, S_BASE, S_SLACK
+from constrained.kernels.tables import N_KIDS, N_KIDS_END, OPERAND_MASK, POP_KEY, S_BASE, S_SLACK
 
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
@@ -14,9 +14,16 @@ Int64 = NDArray[np.int64]
 (
     W_STATE, W_CELL, W_TOP, W_RESUME, W_DEPTH, W_EXIT, W_POOL, W_EXITS, W_LOCALS, W_ROWS, W_DENSE, W_CHAIN, W_LOWEST,
     W_DETAIL, W_OUTCOME, W_POOL_START, W_EXITS_START, W_MEMO, W_WALKED, W_LOCK_EXIT, W_FLOOR, W_FOUND, W_LIMIT_DENSE,
-    W_OPEN, W_HORIZON,
-) = range(25)  # fmt: skip
-"""Registers of a walk, int64[32]: the configuration, where to resume, the tops of the tables, what is missing, counters."""
+    W_OPEN, W_HORIZON, W_FIRST, W_BUDGET, W_UNFILED,
+) = range(28)  # fmt: skip
+"""Registers of a walk, int64[32]: the configuration, where to resume, the tops of the tables, what is missing, counters.
+
+W_ROWS counts rows from the beginning of the store, the rows of the tables in use are numbered from W_FIRST on; W_BUDGET is
+the bytes that those tables may take; W_UNFILED is 1 where `compose` is not to memoise the row that it makes."""
+
+CHAINS = 1 << 29
+"""Chain nodes of the memo are numbered from here, states below; their keys stay below `POP_KEY`."""
+assert CHAINS > OPERAND_MASK and CHAINS << 33 <= POP_KEY
 
 F_STATE, F_CELL, F_TOP, F_EXIT, F_BASE, F_OPEN, F_NODE, F_KID, F_KIDS_END = range(9)
 FRAME_COLUMNS = 9

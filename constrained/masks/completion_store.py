@@ -133,9 +133,7 @@ class CompletionStore:
         if found < 0:
             with self._machine.lock:
                 left_with = outcomes(self._machine, state)
-                if (known := self._plain(state)) is not None or (
-                    known := self._frame_costs.of(state)
-                ) is not None:
+                if (known := self._plain(state)) is not None or (known := self._frame_costs.of(state)) is not None:
                     found = known
                 elif left_with is None:
                     found = self._leaving(state)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
-from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +15,9 @@ from constrained.kernels import handles as h
 from constrained.kernels import tables as t
 from constrained.kernels import walk_registers as w
 from constrained.kernels.branches import branch
-from constrained.kernels.machine import M_HITS
-from constrained.kernels.rows import write_rows
 from constrained.limits import DEFAULT_LIMITS, Limits
+from constrained.masks.generation import Generation
+from constrained.masks.tally import Counters, Tally
 from constrained.vocabulary import Vocabulary
 from grammars.errors import LimitExceeded
 
@@ -27,44 +25,29 @@ if TYPE_CHECKING:
     from constrained.masks.completion_store import CompletionStore
     from constrained.masks.row_table import RowTable
 
-_CHAINS = 1 << 29
-"""Chain nodes of the memo are numbered from here, states below; their keys stay below `POP_KEY`."""
-assert _CHAINS > t.OPERAND_MASK and _CHAINS << 33 <= t.POP_KEY
 _STEP_ENTRIES = 64
 """Memo entries that one composition may make at most, but for deep pops, which reserve their own."""
-_MOST_TALLIES = 1024
-"""What matchers that have gone had found is added up when there are this many numbers."""
+_ROWS_SHARE, _TABLE_SHARE = 2, 4
+"""Rows may take one half of `Limits.bytes`, rows written out for devices one quarter."""
+_NO_BUDGET = 1 << 62
 
 
-@dataclass(frozen=True, slots=True)
-class Counters:
-    """What the store has done so far.
-
-    Attributes:
-        hits: rows that were there when a token was committed or a mask was asked for.
-        misses: rows that had to be composed.
-        local_walks: walks of the whole trie from one state.
-        walked_nodes: trie nodes visited by all walks.
-        states, rows: how many exist.
-        bytes: memory of tables, rows and memos.
-    """
-
-    hits: int
-    misses: int
-    local_walks: int
-    walked_nodes: int
-    states: int
-    rows: int
-    bytes: int
+class _Full(Exception):
+    """No row more fits into the generation."""
 
 
 class RowStore:
     """Rows by configuration.  Reads need no lock; what is missing is made under the machine's.
 
+    When the rows have outgrown their share of `Limits.bytes`, all of them are let go at once: a new generation of tables
+    begins, and matchers find their rows again, which are made again where they are needed.
+
     Attributes:
         machine: the machine whose states rows are for.
-        rows, pool, dense: the tables of `write_row`.
-        open_tokens: for some rows, tokens that are not in the row and are allowed where the text so far admits them.
+        rows: the generation in use.  A number that was found before `rows` is read is a row of it iff it is `rows.first`
+            or more.
+        handles: the tables that never change, those of the machine among them.
+        tally: rows found by all matchers.
     """
 
     def __init__(self, vocabulary: Vocabulary, limits: Limits = DEFAULT_LIMITS) -> None:
@@ -93,104 +76,97 @@ class RowStore:
         )
         words = vocabulary.row_words
         self.row_shape = (words,)
-        # Reserved, not used: room for what a store may still need that has passed its budget and takes no new grammars.
-        reserve = 4 * limits.bytes
-        room = max(reserve // 4, 16 * (vocabulary.size + 1024))
-        self.pool: NDArray[np.int32] = np.empty(room, dtype=np.int32)
-        self.dense: NDArray[np.uint32] = np.empty((max(64, reserve // (4 * words)), words), dtype=np.uint32)
-        self.locals: NDArray[np.int32] = np.empty((limits.states, t.LOCAL_COLUMNS), dtype=np.int32)
-        self.rows: NDArray[np.int32] = np.empty((limits.states, t.ROW_COLUMNS), dtype=np.int32)
-        self.exits: NDArray[np.int32] = np.empty((max(reserve // 12, 4 * nodes), 3), dtype=np.int32)
         depth = self.machine.horizon + 2
-        self._frames: NDArray[np.int32] = np.zeros((depth, w.FRAME_COLUMNS), dtype=np.int32)
-        self._cells: NDArray[np.int32] = np.zeros((limits.stack_depth + depth, t.CELL_COLUMNS), dtype=np.int32)
-        self._registers: NDArray[np.int64] = np.zeros(32, dtype=np.int64)
-        self._registers[w.W_CHAIN] = _CHAINS
-        self._registers[w.W_LIMIT_DENSE] = max(16, words // 4)
-        self._registers[w.W_HORIZON] = self.machine.horizon
-        self.handles = self._handles(vocabulary.table.offsets)
-        self.open_tokens: dict[int, tuple[int, ...]] = {}
-        self._open_locals: dict[int, list[int]] = {}
-        self._completions: CompletionStore | None = None
-        self._found_by: dict[int, NDArray[np.int64]] = {}
-        self._found_before = 0
-        self._tallies: deque[int] = deque()
-        self._tally_lock = threading.Lock()
-        self._misses = 0
-        self._local_walks = 0
-
-    def _handles(self, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The tables by their addresses; none of them ever moves."""
+        frames: NDArray[np.int32] = np.zeros((depth, w.FRAME_COLUMNS), dtype=np.int32)
+        scratch: NDArray[np.int32] = np.zeros((limits.stack_depth + depth, t.CELL_COLUMNS), dtype=np.int32)
         machine = self.machine
-        self._bounds: NDArray[np.int64] = np.ascontiguousarray(offsets, dtype=np.int64)
-        handles = np.zeros((h.TABLES, 3), dtype=np.int64)
-        for slot, table in {
+        self._fixed: dict[int, NDArray[Any]] = {
             h.T_STATES: machine.states, h.T_MAPS: machine.maps, h.T_ACTIONS: machine.actions, h.T_LOOPS: machine.loops,
             h.T_NODES: self._nodes, h.T_BYTES: self._bytes, h.T_BELOW: self._below, h.T_TOKEN_IDS: self.token_ids,
-            h.T_EOS: self.eos, h.T_POOL: self.pool, h.T_DENSE: self.dense, h.T_LOCALS: self.locals, h.T_ROWS: self.rows,
-            h.T_EXITS: self.exits, h.T_FRAMES: self._frames, h.T_SCRATCH: self._cells, h.T_BLOB: self._blob,
-            h.T_BOUNDS: self._bounds,
-        }.items():  # fmt: skip
-            h.hold(handles, slot, table)
-        return handles
+            h.T_EOS: self.eos, h.T_FRAMES: frames, h.T_SCRATCH: scratch, h.T_BLOB: self._blob,
+            h.T_BOUNDS: np.ascontiguousarray(vocabulary.table.offsets, dtype=np.int64),
+        }  # fmt: skip
+        self.handles = h.handles_of(h.TABLES, self._fixed)
+        self._budget = limits.bytes // _ROWS_SHARE
+        self._registers: NDArray[np.int64] = np.zeros(32, dtype=np.int64)
+        self._registers[w.W_LIMIT_DENSE] = max(16, words // 4)
+        self._registers[w.W_HORIZON] = self.machine.horizon
+        self.rows = self._new_rows()
+        self.tally = Tally()
+        self._table: RowTable | None = None
+        self._table_lock = threading.Lock()
+        self._completions: CompletionStore | None = None
+        self._misses = 0
+        self._local_walks = 0
+        self._evictions = 0
 
     def counters(self) -> Counters:
         """A snapshot of the counters."""
         registers = self._registers
         return Counters(
-            hits=self._hits(),
+            hits=self.tally.total(),
             misses=self._misses,
             local_walks=self._local_walks,
             walked_nodes=int(registers[w.W_WALKED]),
             states=self.machine.state_count,
             rows=int(registers[w.W_ROWS]),
             bytes=self.bytes_used(),
+            evictions=self._evictions,
         )
-
-    def enrol(self, matcher: int, registers: NDArray[np.int64]) -> None:
-        """Count in what a new matcher finds; it counts in its own registers, so that a hit costs no more for it."""
-        self._found_by[matcher] = registers
-        if len(self._tallies) > _MOST_TALLIES and self._tally_lock.acquire(blocking=False):
-            try:
-                self._add_tallies()
-            finally:
-                self._tally_lock.release()
-
-    def dismiss(self, matcher: int) -> None:
-        """A matcher goes; what it found stays counted.  The garbage collector may call this anywhere: it takes no lock."""
-        registers = self._found_by.pop(matcher, None)
-        if registers is not None:
-            self._tallies.append(int(registers[M_HITS]))
-
-    def _hits(self) -> int:
-        with self._tally_lock:
-            self._add_tallies()
-            return self._found_before + sum(int(registers[M_HITS]) for registers in [*self._found_by.values()])
-
-    def _add_tallies(self) -> None:
-        while self._tallies:
-            self._found_before += self._tallies.popleft()
 
     def bytes_used(self) -> int:
         """Memory in use, in bytes."""
+        table = self._table
+        return self.machine.bytes_used() + self._bytes_of_rows() + (0 if table is None else table.nbytes)
+
+    def _bytes_of_rows(self) -> int:
         registers = self._registers
-        table: RowTable | None = self.__dict__.get("table")
-        used: int = (
-            self.machine.bytes_used()
-            + int(registers[w.W_POOL]) * 4
-            + int(registers[w.W_EXITS]) * 12
-            + int(registers[w.W_DENSE]) * self.dense.shape[1] * 4
-            + int(registers[w.W_ROWS] + registers[w.W_LOCALS]) * 20
-            + (0 if table is None else table.nbytes)
-        )
-        return used
+        open_lists = self._budget - min(self._budget, int(registers[w.W_BUDGET]))
+        return int(h.bytes_of_rows(registers, self.row_shape[0])) + open_lists
 
-    @cached_property
+    def outgrown(self) -> bool:
+        """Whether memory has passed `Limits.bytes`, or row numbers run out, so that new grammars get a fresh store."""
+        return self.bytes_used() > self.limits.bytes or bool(self._registers[w.W_ROWS] > h.LAST_ROW // 2)
+
+    def evict(self) -> None:
+        """Let all rows go.  Matchers find theirs again; the memory is free when no kernel reads it any more."""
+        machine = self.machine
+        with machine.lock:
+            self._count_memo()
+            machine.forget_rows()
+            self.rows = self._new_rows()
+            self._evictions += 1
+            if self._completions is not None:
+                self._completions.growth.clear()
+
+    def _new_rows(self) -> Generation:
+        """A generation of rows, and the registers that go with it."""
+        registers = self._registers
+        registers[w.W_FIRST] = registers[w.W_ROWS]
+        registers[w.W_CHAIN] = w.CHAINS
+        registers[w.W_BUDGET] = self._budget
+        for top in (w.W_POOL, w.W_EXITS, w.W_DENSE, w.W_LOCALS, w.W_RESUME, w.W_OPEN):
+            registers[top] = 0
+        return Generation(int(registers[w.W_FIRST]), self._budget, self.row_shape[0], len(self._nodes), self._fixed)
+
+    @property
     def table(self) -> RowTable:
-        """The rows that have been asked for by number."""
-        from constrained.masks.row_table import RowTable
+        """The rows that have been asked for by number; another table takes its place when it is full."""
+        table = self._table
+        return self.table_with_room() if table is None else table
 
-        return RowTable(self, self.dense.shape[1])
+    def table_with_room(self) -> RowTable:
+        """The table to put rows into."""
+        table = self._table
+        most = self.limits.bytes // _TABLE_SHARE
+        if table is None or table.is_full(most):
+            with self._table_lock:
+                table = self._table
+                if table is None or table.is_full(most):
+                    from constrained.masks.row_table import RowTable
+
+                    table = self._table = RowTable(self.row_shape[0])
+        return table
 
     def completions(self, vocabulary: Vocabulary) -> CompletionStore:
         """The completions of this store's machine, made at the first call."""
@@ -201,56 +177,60 @@ class RowStore:
                 self._completions = CompletionStore(self, vocabulary)
             return self._completions
 
-    def write(self, number: int, row: NDArray[np.uint32]) -> None:
-        """Write the row `number` into `row`, uint32[row_words].
-
-        Raises:
-            ValueError: the row has another shape.
-        """
-        if row.shape != self.row_shape:
-            raise self.wrong_shape(row)
-        h.write_numbered(self.handles, number, row)
-
     def wrong_shape(self, row: NDArray[np.uint32]) -> ValueError:
         """The error for a row of another shape than uint32[row_words]."""
         return ValueError(f"a row of shape {row.shape} for {self.size} logits; uint32{list(self.row_shape)} is needed")
 
-    def write_batch(self, numbers: NDArray[np.int64], batch: NDArray[np.uint32]) -> None:
-        """Write the rows `numbers` into `batch`, C-contiguous uint32[len(numbers), row_words]; -1 is the empty row."""
-        if batch.shape != (len(numbers), *self.row_shape):
-            raise ValueError(f"rows of shape {batch.shape}; uint32{[len(numbers), *self.row_shape]} are needed")
-        write_rows(self.rows, self.dense, self.pool, numbers, batch)
-
-    def find(self, cells: NDArray[np.int32], state: int, cell: int, top: int) -> int:
-        """Number of the row of a configuration; `cells` from `top` on are scratch.
+    def find(self, cells: NDArray[np.int32], state: int, cell: int, top: int) -> tuple[Generation, int]:
+        """The row of a configuration: its generation and number; `cells` from `top` on are scratch.
 
         Raises:
             LimitExceeded: the configuration, or making its row, goes past a limit.
         """
         machine = self.machine
         with machine.lock:
-            found = h.row_of(self.handles, machine.memo, cells, state, cell)
+            found = int(h.row_of(self.handles, machine.memo, cells, state, cell))
             if found >= 0:
-                return found
+                return self.rows, found
             self._misses += 1
-            if machine.states[state, t.S_LOCAL] < 0:
-                self._make_local(state)
             registers = self._registers
-            spare = _STEP_ENTRIES + int(cells[cell, t.C_DEPTH])
-            machine.reserve_memo(spare)
-            status = h.compose_row(self.handles, machine.memo, cells, registers, state, cell, top)
-            while status != t.OK:
-                self._count_memo()
-                self._supply(status)
-                machine.reserve_memo(spare)
-                status = h.compose_row(self.handles, machine.memo, cells, registers, -1, cell, top)
+            registers[w.W_OPEN] = 0
+            try:
+                return self.rows, self._make_row(cells, state, cell, top)
+            except _Full:
+                self.evict()
+            registers[w.W_BUDGET] = _NO_BUDGET  # a row that is larger than the budget is still made
+            try:
+                return self.rows, self._make_row(cells, state, cell, top)
+            except _Full:
+                raise LimitExceeded(
+                    f"one row needs more memory than {self.limits.bytes} bytes allow (Limits.bytes)"
+                ) from None
+            finally:
+                registers[w.W_BUDGET] += self._budget - _NO_BUDGET
+
+    def _make_row(self, cells: NDArray[np.int32], state: int, cell: int, top: int) -> int:
+        machine, registers, rows = self.machine, self._registers, self.rows
+        made = machine.state_count
+        if machine.states[state, t.S_LOCAL] < 0:
+            self._make_local(state)
+        set_apart = rows.open_locals.get(int(machine.states[state, t.S_LOCAL]), []) if rows.open_locals else []
+        registers[w.W_UNFILED] = bool(set_apart)
+        spare = _STEP_ENTRIES + int(cells[cell, t.C_DEPTH])
+        machine.reserve_memo(spare)
+        status = h.compose_row(rows.handles, machine.memo, cells, registers, state, cell, top)
+        while status != t.OK:
             self._count_memo()
-            number = int(registers[w.W_FOUND])
-            if self._open_locals or registers[w.W_OPEN]:
-                tokens = self._open_locals.get(int(machine.states[state, t.S_LOCAL]), []) + self._taken_open()
-                if tokens:
-                    self._sort_open(number, tokens, cells, state, cell, top)
-            return number
+            self._supply(status, made)
+            machine.reserve_memo(spare)
+            status = h.compose_row(rows.handles, machine.memo, cells, registers, -1, cell, top)
+        number = int(registers[w.W_FOUND])
+        if set_apart or registers[w.W_OPEN]:
+            self._sort_open(number, set_apart + self._taken_open(), cells, state, cell, top)
+            machine.reserve_memo(spare)
+            h.file_row_of(self.handles, machine.memo, cells, registers)
+        self._count_memo()
+        return number
 
     def _count_memo(self) -> None:
         """Count what a kernel has put into the machine's memo."""
@@ -261,26 +241,32 @@ class RowStore:
         """The tokens that a walk has set apart."""
         count = int(self._registers[w.W_OPEN])
         self._registers[w.W_OPEN] = 0
-        return self.pool[len(self.pool) - count :].tolist() if count else []
+        pool = self.rows.pool
+        return pool[len(pool) - count :].tolist() if count else []
 
     def _sort_open(
         self, number: int, tokens: list[int], cells: NDArray[np.int32], state: int, cell: int, top: int
     ) -> None:
-        """Put the tokens that are allowed whatever the text so far is into the new row `number`, keep the others apart."""
+        """Put the tokens that are allowed whatever the text so far is into the new row `number`, keep the others apart.
+
+        Nobody can find the row yet.
+        """
         kept = []
+        rows = self.rows
         end = int(self._registers[w.W_POOL])
         for token in tokens:
             after, below = self._followed(token, cells, state, cell, top)
             then = int(cells[below, t.C_RETURN]) if below >= top and cells[below, t.C_NEXT] < top else None
             if indifferent(self.machine, after, then):
-                self.pool[end] = token
+                rows.pool[end] = token
                 end += 1
             else:
                 kept.append(token)
-        self.rows[number, t.R_MORE_END] = end
+        rows.rows[number - rows.first, t.R_MORE_END] = end
         self._registers[w.W_POOL] = end
         if kept:
-            self.open_tokens[number] = tuple(kept)
+            rows.open_tokens[number] = tuple(kept)
+            self._registers[w.W_BUDGET] -= _list_bytes(kept)
 
     def _followed(self, token: int, cells: NDArray[np.int32], state: int, cell: int, top: int) -> tuple[int, int]:
         """State and cell after a token as a walk sees them."""
@@ -312,28 +298,32 @@ class RowStore:
                 self._walk_local(state)
 
     def _walk_local(self, state: int) -> None:
-        machine, registers = self.machine, self._registers
+        machine, registers, rows = self.machine, self._registers, self.rows
         self._local_walks += 1
         made = machine.state_count
-        status = h.walk_state(self.handles, machine.memo, registers, state)
-        while True:
-            if status == t.OK:
-                if registers[w.W_OPEN]:
-                    self._open_locals[int(machine.states[state, t.S_LOCAL])] = self._taken_open()
-                return
-            self._supply(status)
-            status = h.walk_state(self.handles, machine.memo, registers, -1)
-            if machine.state_count - made > self.limits.step_states:
-                raise LimitExceeded(f"one mask needs more than {self.limits.step_states} states (Limits.step_states)")
+        status = h.walk_state(rows.handles, machine.memo, registers, state)
+        while status != t.OK:
+            self._supply(status, made)
+            status = h.walk_state(rows.handles, machine.memo, registers, -1)
+        if registers[w.W_OPEN]:
+            tokens = rows.open_locals[int(machine.states[state, t.S_LOCAL])] = self._taken_open()
+            registers[w.W_BUDGET] -= _list_bytes(tokens)
 
-    def _supply(self, status: int) -> None:
-        """Make what a kernel said is missing."""
+    def _supply(self, status: int, made: int) -> None:
+        """Make what a kernel said is missing; there were `made` states when it began."""
         missing = int(self._registers[w.W_DETAIL])
         if status == t.UNKNOWN_STATE:
             self.machine.expand(missing)
         elif status == t.UNKNOWN_POP:
             self.machine.resolve(missing, int(self._registers[w.W_OUTCOME]))
         elif status == t.NO_ROOM:
-            raise LimitExceeded("the rows of this vocabulary have outgrown their memory (Limits.bytes)")
+            raise _Full
         else:
             raise LimitExceeded(f"nested deeper than {self.limits.stack_depth} (Limits.stack_depth)")
+        if self.machine.state_count - made > self.limits.step_states:
+            raise LimitExceeded(f"one mask needs more than {self.limits.step_states} states (Limits.step_states)")
+
+
+def _list_bytes(tokens: Sequence[int]) -> int:
+    """Memory of a list of tokens, about."""
+    return 120 + 40 * len(tokens)

@@ -7,20 +7,20 @@ import threading
 import numpy as np
 from numpy.typing import NDArray
 
-from constrained.masks.row_store import RowStore
+from constrained.masks.generation import Generation
 
 
 class RowTable:
     """Dense rows of one store, each written once.
 
-    Rows are only ever added, so what a mirror on a device has copied stays right; it copies `rows[copied:count]`.
+    Rows are only ever added, so what a mirror on a device has copied stays right; it copies `rows[copied:count]`.  A table
+    that is full is not added to any more: the store has another one then, with numbers of its own.
 
     Attributes:
         count: rows in use.
     """
 
-    def __init__(self, store: RowStore, words: int) -> None:
-        self._store = store
+    def __init__(self, words: int) -> None:
         self._lock = threading.Lock()
         self._slots: dict[int | bytes, int] = {}
         self._rows: NDArray[np.uint32] = np.zeros((16, words), dtype=np.uint32)
@@ -36,15 +36,20 @@ class RowTable:
         """Memory in use, in bytes."""
         return self.rows.nbytes
 
-    def slot_of(self, number: int) -> int:
-        """The place in the table of the store's row `number`."""
+    def is_full(self, most: int) -> bool:
+        """Whether the rows take more than `most` bytes."""
+        return self.nbytes > most
+
+    def slot_of(self, source: Generation, number: int) -> int:
+        """The place in the table of row `number`, one of `source`."""
         slot = self._slots.get(number)
         if slot is None:
             with self._lock:
                 slot = self._slots.get(number)
                 if slot is None:
                     slot = self._grown()
-                    self._store.write(number, self._rows[slot])
+                    if not source.write(number, self._rows[slot]):
+                        raise IndexError(f"row {number} is not of the generation that begins with {source.first}")
                     self.count = slot + 1
                     self._slots[number] = slot  # last: others look here without the lock
         return slot

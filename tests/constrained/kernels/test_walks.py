@@ -23,10 +23,10 @@ PATIENT = settings(max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too
 def found_row(store: RowStore, loaded: Loaded, configuration: Configuration) -> set[int]:
     cells, cell, top = loaded.cells(configuration[1])
     state = loaded.state(configuration[0])
-    number = store.find(cells, state, cell, top)
+    rows, number = store.find(cells, state, cell, top)
     assert look_up(store.machine.states, store.machine.memo, cells, state, cell) == number
     row = np.full((store.size + 31) // 32, 0xFFFFFFFF, dtype=np.uint32)
-    store.write(number, row)
+    assert rows.write(number, row)
     return set(np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")).tolist())
 
 
