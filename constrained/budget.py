@@ -112,24 +112,23 @@ class Budget:
         plan = self._plan(length)
         if plan is None:
             plan = self._plans[length - 1] = self._witness(matcher)
-        verdicts: dict[tuple[int, int], bool] = {}
-        doubtful: set[tuple[int, int]] = set()
-        for token, state, cell in over.tolist():
-            if (plan and token == plan[0]) or not row[token >> 5] >> (token & 31) & 1:
-                continue
-            if cell >= 0:
-                fits = verdicts.get((state, cell))
-                if fits is None:
-                    needed = self._tokens_needed(matcher, state, cell)
-                    fits = verdicts[state, cell] = needed + 1 <= left - 1
-                    if needed == FAR:
-                        doubtful.add((state, cell))
-                if not fits and (state, cell) in doubtful:
-                    fits = self.fits(matcher, token)
-            else:
-                fits = self.fits(matcher, token)
-            if not fits:
-                row[token >> 5] &= ~np.uint32(1 << (token & 31))
+        tokens = over[:, 0]
+        over = over[(row[tokens >> 5] >> (tokens & 31) & 1).astype(bool) & (tokens != (plan[0] if plan else -1))]
+        # Most tokens lead to few configurations: each of these is judged once, for all of its tokens.
+        known = over[:, 2] >= 0
+        dropped = [token for token in over[~known, 0].tolist() if not self.fits(matcher, token)]
+        over = over[known]
+        pairs, members = np.unique(over[:, 1].astype(np.int64) << 32 | over[:, 2], return_inverse=True)
+        verdicts = np.ones(len(pairs), dtype=bool)
+        for index, pair in enumerate(pairs.tolist()):
+            needed = self._tokens_needed(matcher, pair >> 32, pair & 0xFFFFFFFF)
+            verdicts[index] = needed + 1 <= left - 1
+            if needed == FAR:
+                verdicts[index] = True
+                doubtful = over[members == index, 0].tolist()
+                dropped += [token for token in doubtful if not self.fits(matcher, token)]
+        late = np.concatenate([np.array(dropped, dtype=np.int64), over[~verdicts[members], 0].astype(np.int64)])
+        np.bitwise_and.at(row, late >> 5, ~(np.uint32(1) << (late & 31).astype(np.uint32)))
 
     def fits(self, matcher: Matcher, token: int) -> bool:
         """Whether the matcher, after `token`, which the language allows, can finish in time.
