@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence, Set
 from itertools import combinations
 from typing import Any
 
 import interegular
-import lark
+from lark.lexer import TerminalDef
 
-from grammars.lark.contextual import lexer_of
+from grammars.context_free import Terminal
+from grammars.regular import NONE, Rx, moves
+from grammars.regular.charset import join_all, meet
 
 MOST_NAMED = 8
 """Collisions that are named for one grammar."""
@@ -24,35 +26,50 @@ class CollisionWarning(UserWarning):
     """Two terminals of one priority match a text in common; which of them is taken is a matter of Lark's order."""
 
 
-def warn_of_collisions(made: lark.Lark) -> None:
-    """Name pairs of regular expressions of one priority that some state of the parser accepts both, with a text."""
+def warn_of_collisions(
+    terminals: Sequence[TerminalDef], made: Sequence[Terminal], order: dict[str, int], tried: Iterable[Set[str]]
+) -> None:
+    """Name pairs of regular expressions of one priority that some state of the parser accepts both, with a text.
+
+    Args:
+        terminals: as Lark has them.
+        made: the same in numbers.
+        order: the order in which they are tried.
+        tried: the names that are tried in each state of the parser.
+    """
     until = time.monotonic() + SECONDS
     named = 0
-    expressions = {one.name: one for one in made.terminals if one.pattern.type == "re"}
+    expressions = {one.name: one for one in terminals if one.pattern.type == "re"}
+    begins = {one.name: _begins(numbers) for one, numbers in zip(terminals, made, strict=False)}
     machines: dict[str, Any] = {}
-    for left, right in _side_by_side(made, set(expressions)):
+    for left, right in _side_by_side(tried, set(expressions)):
         if time.monotonic() > until or named == MOST_NAMED:
             return
-        if expressions[left].priority != expressions[right].priority:
+        if expressions[left].priority != expressions[right].priority or meet(begins[left], begins[right]) is NONE:
             continue
         example = _common(*(_machine(machines, name, expressions[name].pattern.to_regexp()) for name in (left, right)))
         if example is not None:
             named += 1
+            first = left if order[left] < order[right] else right
             warnings.warn(
                 f"the terminals {expressions[left].user_repr()} and {expressions[right].user_repr()} both match "
-                f"{example!r}; {_first(made, left, right)} is taken (give one of them a priority)",
+                f"{example!r}; {expressions[first].user_repr()} is taken (give one of them a priority)",
                 CollisionWarning,
                 stacklevel=4,
             )
 
 
-def _side_by_side(made: lark.Lark, names: set[str]) -> Iterator[tuple[str, str]]:
-    lexer = lexer_of(made)
-    assert lexer is not None
+def _begins(terminal: Terminal) -> Rx:
+    """The characters that its texts begin with."""
+    assert isinstance(terminal.language, Rx)
+    languages = [terminal.language, *(texts for texts, _ in terminal.conditional)]
+    return join_all([chars for one in languages for chars, _ in moves(one)])
+
+
+def _side_by_side(tried: Iterable[Set[str]], names: set[str]) -> Iterator[tuple[str, str]]:
     seen: set[tuple[str, str]] = set()
-    for one in {id(one): one for one in lexer.lexers.values()}.values():
-        accepted = sorted({terminal.name for terminal in one.terminals} & names)  # type: ignore[attr-defined]
-        for pair in combinations(accepted, 2):
+    for one in tried:
+        for pair in combinations(sorted(one & names), 2):
             if pair not in seen:
                 seen.add(pair)
                 yield pair
@@ -78,12 +95,3 @@ def _common(left: Any, right: Any) -> str | None:
     if symbols is None:
         return None
     return "".join(str(symbol) if isinstance(symbol, str) else "?" for symbol in symbols)
-
-
-def _first(made: lark.Lark, left: str, right: str) -> str:
-    lexer = lexer_of(made)
-    assert lexer is not None
-    for one in lexer.root_lexer.terminals:  # type: ignore[attr-defined]
-        if one.name in (left, right):
-            return str(one.user_repr())
-    return left

@@ -1,53 +1,36 @@
-"""Lark's LALR(1) table and its contextual lexers, in numbers."""
+"""What Lark's contextual lexer and LALR(1) parser need, in numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Collection, Sequence
 
-import lark
-from lark.lexer import ContextualLexer
-from lark.parsers.lalr_analysis import Shift
+from lark.lexer import TerminalDef
 
 from grammars.context_free import END_MARK, LalrTable
-
-_END = "$END"
-
-
-def lexer_of(made: lark.Lark) -> ContextualLexer | None:
-    """The contextual lexer, below a post-lexer if there is one; `None` where the grammar has none."""
-    lexer: Any = getattr(made.parser, "lexer", None)
-    lexer = getattr(lexer, "lexer", lexer)
-    return lexer if isinstance(lexer, ContextualLexer) else None
+from grammars.lark.lalr import Table
 
 
-def order_of_trial(made: lark.Lark) -> dict[str, int]:
+def order_of_trial(terminals: Sequence[TerminalDef]) -> dict[str, int]:
     """The place of each terminal in the order in which the contextual lexer tries them."""
-    lexer = lexer_of(made)
-    if lexer is None:
-        return {}
-    return {one.name: place for place, one in enumerate(lexer.root_lexer.terminals)}  # type: ignore[attr-defined]
+    ordered = sorted(
+        terminals, key=lambda one: (-one.priority, -one.pattern.max_width, -len(one.pattern.value), one.name)
+    )
+    return {one.name: place for place, one in enumerate(ordered)}
 
 
-def lalr_table(made: lark.Lark, start: str, terminals: Mapping[str, int], nonterminals: Mapping[str, int]) -> LalrTable:
-    """The parse table, its states numbered as Lark numbers them; reductions are positions in `made.rules`."""
-    table: Any = made.parser.parser._parse_table
-    rules = {rule: number for number, rule in enumerate(made.rules)}
-    lexer = lexer_of(made)
-    assert lexer is not None
-    actions: list[dict[int, Any]] = []
-    gotos: list[dict[int, int]] = []
-    accepts: list[frozenset[int]] = []
-    for state in range(len(table.states)):
-        acts: dict[int, Any] = {}
-        moves: dict[int, int] = {}
-        for name, (kind, argument) in table.states[state].items():
-            if name in nonterminals:
-                moves[nonterminals[name]] = argument
-                continue
-            number = END_MARK if name == _END else terminals[name]
-            acts[number] = ("shift", argument) if kind is Shift else ("reduce", rules[argument])
-        actions.append(acts)
-        gotos.append(moves)
-        accepts.append(frozenset(terminals[one.name] for one in lexer.lexers[state].terminals))  # type: ignore[attr-defined]
-    return LalrTable(table.start_states[start], table.end_states[start], tuple(actions), tuple(gotos), tuple(accepts))
+def lalr_table(table: Table, with_text: Collection[int], always: Collection[int]) -> LalrTable:
+    """The table with what the lexer tries in each state.
+
+    Args:
+        table: the parse table.
+        with_text: terminals that are not only declared.
+        always: terminals that are tried in every state: ignored ones, and line breaks of an indenter.
+    """
+    accepts: dict[frozenset[int], frozenset[int]] = {}
+    tried = []
+    for actions in table.actions:
+        accepted = frozenset(actions)
+        if accepted not in accepts:
+            accepts[accepted] = (accepted - {END_MARK} | frozenset(always)) & frozenset(with_text)
+        tried.append(accepts[accepted])
+    return LalrTable(0, table.end, tuple(table.actions), tuple(table.gotos), tuple(tried))

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-import lark
 from lark.grammar import Rule as LarkRule
 from lark.lexer import PatternStr, TerminalDef
 
-from grammars.context_free import ContextFree, Embedded, Indentation, Rule, Terminal
+from grammars.context_free import END_MARK, ContextFree, Embedded, Indentation, Rule, Terminal
 from grammars.context_free.trim import useful_rules
 from grammars.errors import GrammarError, LarkError, LimitExceeded, RegexError, UnsupportedFeature
 from grammars.lark.collisions import warn_of_collisions
 from grammars.lark.contextual import lalr_table, order_of_trial
-from grammars.lark.parsing import loaded
+from grammars.lark.lalr import Table, lalr
+from grammars.lark.parsing import Compiled, compiled
 from grammars.lark.source import Source, read
 from grammars.lark.terminals import Taken, ends_anywhere, taken
 from grammars.regular import NONE, literal
@@ -29,22 +29,18 @@ class LarkWarning(UserWarning):
 class _Loader:
     value: Lark
     source: Source
-    lark: lark.Lark
+    lark: Compiled
     order: dict[str, int]
 
     def grammar(self) -> ContextFree:
         terminals = {one.name: one for one in self.lark.terminals}
-        names = list(terminals)
-        names += sorted(
-            {symbol.name for rule in self.lark.rules for symbol in rule.expansion if symbol.is_term} - set(names)
-        )
-        ignored = list(dict.fromkeys(self.lark.ignore_tokens))
-        made = [self._terminal(name, terminals.get(name), name in ignored) for name in names]
+        used = {symbol.name for rule in self.lark.rules for symbol in rule.expansion if symbol.is_term}
+        names = [*terminals, *sorted(used - set(terminals))]
         numbers = {name: number for number, name in enumerate(names)}
+        ignored = self.lark.ignored
+        made = [self._terminal(name, terminals.get(name), name in ignored) for name in names]
         skipped = {numbers[name] for name in ignored}
-        contextual = self.value.lexer == "contextual"
-        if not contextual:
-            used = {symbol.name for rule in self.lark.rules for symbol in rule.expansion if symbol.is_term}
+        if self.value.lexer != "contextual":
             for name in ignored:
                 if name in used and made[numbers[name]].conditional:
                     # Ignored text ends where `re` ends it, other text anywhere: two terminals with one name.
@@ -56,17 +52,36 @@ class _Loader:
         nonterminals = {name: number for number, name in enumerate(origins)}
         rules = tuple(self._rule(rule, nonterminals, numbers) for rule in self.lark.rules)
         grammar = ContextFree(
-            tuple(origins),
-            tuple(made),
-            rules,
-            nonterminals[self.value.start],
-            "contextual" if contextual else "every",
-            frozenset(skipped),
-            lalr_table(self.lark, self.value.start, numbers, nonterminals) if contextual else None,
-            self._indentation(numbers),
+            tuple(origins), tuple(made), rules, nonterminals[self.value.start], "every", frozenset(skipped)
         )
+        if self.value.lexer == "contextual":
+            grammar = self._contextual(grammar, numbers)
         self._name_useless(grammar)
         return grammar
+
+    def _contextual(self, grammar: ContextFree, numbers: dict[str, int]) -> ContextFree:
+        priorities = [rule.options.priority or 0 for rule in self.lark.rules]
+        table = lalr(grammar.rules, priorities, grammar.start)
+        if table.collisions:
+            raise self._not_lalr(grammar, table)
+        indentation = self._indentation(numbers)
+        always = grammar.ignored | (frozenset() if indentation is None else {indentation.newline})
+        with_text = range(len(self.lark.terminals))
+        made = lalr_table(table, with_text, always)
+        tried = ({self.lark.terminals[number].name for number in one} for one in dict.fromkeys(made.accepts))
+        warn_of_collisions(self.lark.terminals, grammar.terminals, self.order, tried)
+        return replace(grammar, lexing="contextual", lalr=made, indentation=indentation)
+
+    def _not_lalr(self, grammar: ContextFree, table: Table) -> LarkError:
+        terminal, rules = table.collisions[0]
+        shown = " and ".join(str(self.lark.rules[number]).strip("<>") for number in rules)
+        at = "the end" if terminal == END_MARK else grammar.terminals[terminal].name
+        first = _author_name(self.lark.rules[rules[0]].origin.name)
+        return LarkError(
+            f"the grammar is not LALR(1), which lexer='contextual' needs ('dynamic' does not): before {at} it cannot be "
+            f"told whether to reduce {shown}",
+            *self._place(first),
+        )
 
     def _terminal(self, name: str, made: TerminalDef | None, ignored: bool) -> Terminal:
         if made is None:
@@ -190,8 +205,11 @@ def load(value: Lark) -> ContextFree:
         LimitExceeded: a terminal is too large.
     """
     source = read(value)
-    made = loaded(value, source)
-    grammar = _Loader(value, source, made, order_of_trial(made)).grammar()
-    if grammar.lexing == "contextual":
-        warn_of_collisions(made)
-    return grammar
+    made = compiled(value, source)
+    order: dict[str, int] = {}
+    if value.lexer == "contextual":
+        try:
+            order = order_of_trial(made.terminals)
+        except Exception:  # an expression that `re` does not compile; it is named below
+            order = {}
+    return _Loader(value, source, made, order).grammar()

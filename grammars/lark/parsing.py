@@ -1,21 +1,21 @@
-"""Lark itself on a grammar: its terminals, rules and parse table, and its complaints with their places."""
+"""Lark itself on a grammar: its terminals and rules, and its complaints with their places."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Any
 
-import lark
 from lark.exceptions import LarkError as LarkException
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
-from lark.indenter import Indenter as LarkIndenter
-from lark.lexer import ContextualLexer, TerminalDef
+from lark.grammar import Rule
+from lark.lexer import TerminalDef
+from lark.load_grammar import load_grammar
 
-from grammars.errors import GrammarError, LarkError
+from grammars.errors import LarkError
 from grammars.lark.source import Source
-from grammars.values import Indenter, Lark
+from grammars.values import Lark
 
 # A folder that is nowhere: relative imports are served from the value and never from a disk.
 _ROOT = "/imports of the grammar"
@@ -31,36 +31,34 @@ _SYMBOLS = {
 _MOST_EXPECTED = 8
 
 
-class _Contextual(ContextualLexer):
-    """The contextual lexer without its checks of expressions and collisions, which are made here (with their places)."""
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A grammar as Lark has it after its own expansion.
 
-    def __init__(self, conf: Any, states: Any, always_accept: Any = ()) -> None:
-        conf.skip_validation = True
-        super().__init__(conf, states, always_accept)
+    Attributes:
+        terminals: those that have a text; declared ones only occur in rules.
+        rules: productions.
+        ignored: names of terminals.
+    """
+
+    terminals: tuple[TerminalDef, ...]
+    rules: tuple[Rule, ...]
+    ignored: tuple[str, ...]
 
 
-def loaded(value: Lark, source: Source) -> lark.Lark:
-    """The grammar as Lark loads it, with its parser made.
+def compiled(value: Lark, source: Source) -> Compiled:
+    """The grammar as Lark loads it.
 
     Raises:
         LarkError: Lark refuses it.
     """
     imports = _Imports(dict(value.imports))
-    options: dict[str, Any] = {
-        "start": value.start,
-        "source_path": f"{_ROOT}/grammar.lark",
-        "import_paths": [imports],
-    }
-    if value.lexer == "contextual":
-        options |= {"parser": "lalr", "lexer": "contextual", "_plugins": {"ContextualLexer": _Contextual}}
-        if value.indenter is not None:
-            options["postlex"] = _indenter(value.indenter)
-    else:
-        options |= {"parser": "earley", "lexer": "dynamic_complete"}
+    kept = set() if value.indenter is None else {value.indenter.newline}
     try:
-        return lark.Lark(source.text, **options)
+        grammar, _ = load_grammar(source.text, f"{_ROOT}/grammar.lark", [imports], False)  # type: ignore[no-untyped-call]
+        terminals, rules, ignored = grammar.compile([value.start], kept)
     except LarkException as error:
-        raise _translated(error, source, value, imports.served) from None
+        raise _translated(error, source, imports.served) from None
     except OSError as error:
         raise _failed_import(error, source) from None
     except Exception as error:
@@ -70,6 +68,10 @@ def loaded(value: Lark, source: Source) -> lark.Lark:
             raise LarkError(f"no regular expression: {error}", *_holding(str(pattern), source)) from None
         what = str(error) or type(error).__name__
         raise LarkError(f"Lark cannot load the grammar: {what}", *_mentioned(what, source)) from None
+    if not any(rule.origin.name == value.start for rule in rules):
+        names = ", ".join(sorted(source.definitions)) or "none"
+        raise LarkError(f"there is no rule {value.start!r} to start from; the grammar defines: {names}", 1, 1)
+    return Compiled(tuple(terminals), tuple(rules), tuple(dict.fromkeys(ignored)))
 
 
 class _Imports:
@@ -90,23 +92,10 @@ class _Imports:
         return f"{_ROOT}/{self.served}", text
 
 
-def _indenter(value: Indenter) -> LarkIndenter:
-    names = {
-        "NL_type": value.newline,
-        "INDENT_type": value.indent,
-        "DEDENT_type": value.dedent,
-        "OPEN_PAREN_types": list(value.open_parens),
-        "CLOSE_PAREN_types": list(value.close_parens),
-        "tab_len": value.tab_len,
-    }
-    made: LarkIndenter = type("Indenter", (LarkIndenter,), names)()
-    return made
-
-
 # --- complaints -------------------------------------------------------------------------------------------------------
 
 
-def _translated(error: LarkException, source: Source, value: Lark, imported: str | None) -> GrammarError:
+def _translated(error: LarkException, source: Source, imported: str | None) -> LarkError:
     cause = error if isinstance(error, UnexpectedInput) else error.__context__
     message = str(error).split("\n\n")[0].strip()
     if isinstance(cause, (UnexpectedCharacters, UnexpectedToken)):
@@ -121,17 +110,6 @@ def _translated(error: LarkException, source: Source, value: Lark, imported: str
         what, why = error.args
         if isinstance(why, SyntaxError):
             return LarkError(f"a bad escape in {what!r}: {why.msg}", *_holding(str(what), source))
-        if isinstance(why, TerminalDef):
-            raw = why.pattern.raw or why.name
-            return LarkError(f"the terminal {why.user_repr()} matches the empty text", *_mentioned(raw, source))
-    if "undefined rule" in message.lower() and value.start in message:
-        names = ", ".join(sorted(source.definitions)) or "none"
-        return LarkError(f"there is no rule {value.start!r} to start from; the grammar defines: {names}", 1, 1)
-    if "collision" in message:
-        message = (
-            f"the grammar is not LALR(1), which lexer='contextual' needs ('dynamic' does not): "
-            f"{' '.join(str(error).split())}"
-        )
     return LarkError(_shown(message, source), *_mentioned(message, source))
 
 

@@ -14,9 +14,33 @@ import tomllib
 import warnings
 import xml.etree.ElementTree
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
+import lark
 import pytest
 from jsonschema import FormatChecker
+
+from grammars import library
+
+
+def lark_parser(name: str) -> lark.Lark:
+    """Lark's own parser of a grammar of the library."""
+    value = library.load(name)
+    options: dict[str, Any] = {"parser": "earley", "lexer": "dynamic_complete", "ambiguity": "forest"}
+    if value.lexer == "contextual":
+        options = {"parser": "lalr", "lexer": "contextual"}
+    if value.indenter is not None:
+        names = {
+            "NL_type": value.indenter.newline,
+            "INDENT_type": value.indenter.indent,
+            "DEDENT_type": value.indenter.dedent,
+            "OPEN_PAREN_types": value.indenter.open_parens,
+            "CLOSE_PAREN_types": value.indenter.close_parens,
+            "tab_len": value.indenter.tab_len,
+        }
+        options["postlex"] = type("Own", (lark.indenter.Indenter,), names)()
+    return lark.Lark(value.text, source_path=str(Path(library.__file__).parent / f"{name}.lark"), **options)
 
 
 def _python(mode: str) -> Callable[[str], None]:

@@ -13,9 +13,7 @@ from lark.exceptions import UnexpectedInput
 from grammars import GrammarError, library
 from grammars.context_free import ContextFree
 from grammars.lark import load
-from grammars.lark.parsing import loaded
-from grammars.lark.source import read
-from tests.grammars.library.checkers import CHECKERS
+from tests.grammars.library.checkers import CHECKERS, lark_parser
 from tests.grammars.library.samples import BAD, GOOD
 from tests.grammars.recognisers import accepts
 from tests.grammars.sampling import Sampler
@@ -32,8 +30,7 @@ def _grammar(name: str) -> ContextFree:
 
 @cache
 def _lark(name: str) -> lark.Lark:
-    value = library.load(name)
-    return loaded(value, read(value))
+    return lark_parser(name)
 
 
 def _parses(name: str, text: str) -> bool:
