@@ -1,0 +1,225 @@
+"""Stores that let their rows go again and again give the masks that stores give which never do."""
+
+from __future__ import annotations
+
+import random
+import sys
+import threading
+import weakref
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from constrained import JsonSchema, Lark, Limits, Matcher, Regex, fill_masks
+from constrained.compile import Constraint
+from constrained.device import BatchRows, TableMirror
+from constrained.masks.row_store import RowStore
+from grammars.errors import LimitExceeded
+from tests.constrained.languages import SMALL, constraint_on
+from tests.constrained.test_threads import GRAMMARS, vocabulary
+
+TINY = Limits(states=400_000, stack_depth=200, bytes=1 << 11)
+"""Room for a few rows at a time."""
+WORDS = vocabulary()
+ITEMS = {"enum": [1, 2, "a", "ab", "abc", "b", True, None]}
+ALL = [
+    *GRAMMARS,
+    JsonSchema({"type": "array", "items": ITEMS, "uniqueItems": True}),  # rows whose open tokens depend on the text
+    JsonSchema({"type": "object", "patternProperties": {"^a": {"type": "integer"}, "b$": {"type": "number"}}}),
+    Lark('start: "[" [start ("," start)*] "]" | NAME\nNAME: /[a-c]+/'),
+]
+
+
+def constraints(limits: Limits) -> list[Constraint]:
+    store = RowStore(WORDS, limits)
+    return [constraint_on(store, grammar, WORDS) for grammar in ALL]
+
+
+def masks_of(constraint: Constraint, seed: int) -> Iterator[bytes]:
+    """The masks of a random walk that `seed` determines, with forks, steps back and masks ahead in between."""
+    chance = random.Random(seed)
+    matcher = constraint.matcher(max_tokens=30 if seed % 3 == 0 else None)
+    row = np.empty(WORDS.row_words, dtype=np.uint32)
+    for _ in range(25):
+        matcher.fill_mask(row)
+        yield row.tobytes()
+        allowed = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")).tolist()
+        if not allowed:
+            return
+        token = chance.choice(allowed)
+        turn = chance.randrange(8)
+        if turn == 0:
+            ahead = np.empty((2, WORDS.row_words), dtype=np.uint32)
+            matcher.masks_ahead([token], ahead)
+            yield ahead.tobytes()
+        elif turn == 1:
+            matcher, kept = matcher.fork(), matcher
+            kept.accept(token)
+        elif turn == 2 and matcher.tokens:
+            matcher.rollback(1)
+            continue
+        matcher.accept(token)
+
+
+JOBS = [(index, seed) for index in range(len(ALL)) for seed in range(6)]
+
+
+@pytest.fixture(scope="module")
+def expected() -> dict[tuple[int, int], list[bytes]]:
+    alone = constraints(SMALL)
+    masks = {job: list(masks_of(alone[job[0]], job[1])) for job in JOBS}
+    assert alone[0].store.counters().evictions == 0
+    return masks
+
+
+def test_walks_side_by_side_across_many_evictions_have_the_masks_of_a_store_without(
+    expected: dict[tuple[int, int], list[bytes]],
+) -> None:
+    tiny = constraints(TINY)
+    walks = {job: masks_of(tiny[job[0]], job[1]) for job in JOBS}
+    seen: dict[tuple[int, int], list[bytes]] = {job: [] for job in JOBS}
+    chance = random.Random(1)
+    while walks:
+        job = chance.choice(list(walks))
+        try:
+            seen[job].append(next(walks[job]))
+        except StopIteration:
+            del walks[job]
+    assert seen == expected
+    assert tiny[0].store.counters().evictions > 100
+
+
+def test_eight_threads_across_many_evictions_have_the_masks_of_one(
+    expected: dict[tuple[int, int], list[bytes]],
+) -> None:
+    tiny = constraints(TINY)
+    failures: list[object] = []
+    barrier = threading.Barrier(8)
+
+    def work(number: int) -> None:
+        mine = JOBS.copy()
+        random.Random(number).shuffle(mine)
+        barrier.wait()
+        try:
+            for index, seed in mine[:20]:
+                if list(masks_of(tiny[index], seed)) != expected[index, seed]:
+                    failures.append((number, index, seed))
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert failures == []
+    assert tiny[0].store.counters().evictions > 100
+
+
+def mask(matcher: Matcher) -> NDArray[np.uint32]:
+    row = np.empty(WORDS.row_words, dtype=np.uint32)
+    matcher.fill_mask(row)
+    return row
+
+
+def test_a_matcher_finds_its_row_again_after_an_eviction() -> None:
+    store = RowStore(WORDS, SMALL)
+    matcher = constraint_on(store, ALL[1], WORDS).matcher()
+    matcher.accept(ord("{"))
+    before, first = mask(matcher), matcher.row_here()
+    store.evict()
+    assert store.rows is not first[0]
+    assert store.rows.first > first[1]
+    fork = matcher.fork()
+    assert np.array_equal(mask(fork), before)
+    assert np.array_equal(mask(matcher), before)
+    assert matcher.row_here() == fork.row_here()
+    assert matcher.row_here()[1] >= store.rows.first
+    assert store.counters().misses == 2  # once before and once after; the matcher finds what its fork has made
+
+
+def test_a_batch_in_which_every_row_evicts_is_masked_as_one_by_one() -> None:
+    tiny = constraints(Limits(states=400_000, stack_depth=200, bytes=64))
+    matchers = [constraint.matcher() for constraint in tiny]
+    rows = np.zeros((len(matchers), WORDS.row_words), dtype=np.uint32)
+    fill_masks(matchers, rows)
+    alone = [mask(constraint.matcher()) for constraint in constraints(SMALL)]
+    assert np.array_equal(rows, np.stack(alone))
+    assert tiny[0].store.counters().evictions >= len(matchers) - 1
+
+
+def test_rows_are_freed_while_matchers_that_found_them_live() -> None:
+    store = RowStore(WORDS, SMALL)
+    matcher = constraint_on(store, Regex("a*b"), WORDS).matcher()
+    mask(matcher)
+    gone = weakref.ref(store.rows.pool)
+    kept = store.rows.handles
+    store.evict()
+    assert gone() is not None  # somebody might be reading
+    del kept
+    assert gone() is None
+    assert np.flatnonzero(np.unpackbits(mask(matcher).view(np.uint8), bitorder="little")).tolist() == [97, 98]
+
+
+def test_rows_on_a_device_stay_right_across_evictions_and_full_tables() -> None:
+    limits = Limits(states=400_000, stack_depth=200, bytes=1 << 13)
+    tiny = constraints(limits)
+    matchers = [constraint.matcher() for constraint in tiny for _ in range(2)]
+    cpu, chance = torch.device("cpu"), random.Random(3)
+    batches, wanted, tables = [], [], set()
+    for _ in range(20):
+        masks = [mask(matcher) for matcher in matchers]
+        batches.append(BatchRows.of(matchers, masks, cpu))
+        wanted.append(np.stack(masks))
+        tables.add(id(tiny[0].table))
+        assert tiny[0].table.nbytes <= limits.bytes // 4 + WORDS.row_words * 4
+        for matcher, row in zip(matchers, masks, strict=True):
+            allowed = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")).tolist()
+            if allowed:
+                matcher.accept(chance.choice(allowed))
+    assert len(tables) > 1
+    for batch, rows in zip(batches, wanted, strict=True):  # those made before the evictions, too
+        logits = batch.apply_(torch.zeros(len(matchers), WORDS.size))
+        allowed = np.unpackbits(rows.view(np.uint8), axis=1, bitorder="little")[:, : WORDS.size]
+        assert np.array_equal((logits == 0).numpy(), allowed == 1)
+
+
+def test_a_row_number_belongs_to_the_table_it_came_with() -> None:
+    tiny = constraints(Limits(states=400_000, stack_depth=200, bytes=256))
+    found = []
+    for constraint in tiny:
+        matcher = constraint.matcher()
+        table, number = matcher.table_row()
+        found.append((table, number, mask(matcher)))
+        assert (constraint.table, matcher.state_row()) == (table, number) or constraint.table is not table
+    assert len({id(table) for table, _, _ in found}) > 1
+    for table, number, row in found:
+        assert np.array_equal(TableMirror.of(table, torch.device("cpu")).rows()[number].numpy().view(np.uint32), row)
+
+
+def test_a_token_that_was_set_apart_is_in_the_mask_after_an_eviction() -> None:
+    store = RowStore(WORDS, SMALL)
+    matcher = constraint_on(store, ALL[8], WORDS).matcher()
+    for byte in b'["a",':
+        matcher.accept(byte)
+    before = mask(matcher)
+    for _ in range(3):
+        store.evict()
+        assert np.array_equal(mask(matcher), before)
+
+
+def test_limits_still_hold_where_rows_are_let_go() -> None:
+    store = RowStore(WORDS, Limits(states=60, stack_depth=20, bytes=1 << 13))
+    matcher = constraint_on(store, Regex("(a|b){0,9}c[0-9]{30}(abc){9}"), WORDS).matcher()
+    with pytest.raises(LimitExceeded, match=r"Limits\.states"):
+        for byte in b"abababc" + b"0" * 30 + b"abc" * 9:
+            mask(matcher)
+            matcher.accept(byte)
