@@ -19,7 +19,7 @@ from grammars.context_free.scans import Scan
 from grammars.errors import LimitExceeded
 from grammars.regular import ALL, Rx, moves
 
-_MOST_LOOKED_AT = 3_000
+_MOST_LOOKED_AT = 1_000
 
 
 def lives(parser: Parser, start: Hypothesis) -> bool:
