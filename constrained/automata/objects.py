@@ -10,13 +10,21 @@ from constrained.automata.keys import BARRED, DECLARED, encoded_key, expand_word
 from constrained.automata.linked_members import LinkedMembers, Members, Plan, property_plan
 from constrained.automata.machine import Machine
 from constrained.automata.pending import Pending
-from constrained.automata.property_plans import AGAIN, NO_NAMES, loose_end, seen_names, unknown_names
+from constrained.automata.property_plans import (
+    AGAIN,
+    NO_NAMES,
+    OrderedPlan,
+    UnorderedPlan,
+    loose_end,
+    seen_names,
+    unknown_names,
+)
 from constrained.automata.style import Style, add_gap
 from constrained.automata.transitions import Transitions
 from constrained.kernels.tables import OPEN_AHEAD, OPEN_HERE, goto, pop_after, push_after
 from grammars.json_schema.object_algebra import has
 from grammars.json_schema.shapes import ObjectShape, Value
-from grammars.regular import NONE, Rx, derivatives, difference, literals
+from grammars.regular import NONE, Rx, difference, literals, moves
 
 Entries = tuple[tuple[ObjectShape, int], ...]
 QUOTE, COMMA, COLON, CLOSE = 0x22, 0x2C, 0x3A, 0x7D
@@ -29,9 +37,10 @@ class ObjectFrame:
         plans: one for each alternative.
         owners: the schema that each alternative belongs to.
         names: all names that some alternative declares, in order of first appearance.
+        sole: the only plan, where there is one and keys alone decide what follows; what most objects come down to.
     """
 
-    __slots__ = ("_is_loose", "names", "owners", "plans", "style", "value_start")
+    __slots__ = ("_is_loose", "_spelled", "names", "owners", "plans", "sole", "style", "value_start")
 
     def __init__(self, style: Style, entries: Entries, value_start: Callable[..., int]) -> None:
         self.style = style
@@ -39,7 +48,10 @@ class ObjectFrame:
         self.plans: tuple[Plan, ...] = tuple([property_plan(shape, style.any_order) for shape, _ in entries])
         self._is_loose: bool | None = None
         self.owners = tuple(owner for _, owner in entries)
-        self.names = tuple(dict.fromkeys(name for plan in self.plans for name in plan.numbers))
+        self.names = tuple(dict.fromkeys([name for plan in self.plans for name in plan.numbers]))
+        plan = self.plans[0]
+        self.sole = None if len(self.plans) > 1 or isinstance(plan, LinkedMembers) else plan
+        self._spelled: tuple[list[bytes], list[int], list[int]] | None = None
 
     def is_loose(self) -> bool:
         """Whether undeclared keys are looked up when the next key comes (see `property_plans`); asked before the first one."""
@@ -63,8 +75,19 @@ class ObjectFrame:
                 holds |= 1 << owner
         return holds
 
+    def spelled(self, machine: Machine) -> tuple[list[bytes], list[int], list[int]]:
+        """For the sole plan, of each property: the bytes of its name, its outcome; and the properties sorted by bytes."""
+        if self._spelled is None:
+            words = [encoded_key(name) for name in self.names]
+            outcomes = [DECLARED + name_number(machine, name) for name in self.names]
+            self._spelled = words, outcomes, sorted(range(len(words)), key=words.__getitem__)
+        return self._spelled
+
     def continuing(self, progress: Progress) -> Progress:
         """The alternatives that may have another property."""
+        if self.sole is not None:
+            one = progress[0]
+            return progress if self.sole.offers_undeclared(one) or self.sole.offered(one) else (None,)
         return tuple(
             one if one is not None and (plan.offers_undeclared(one) or plan.offered(one)) else None
             for plan, one in zip(self.plans, progress, strict=True)
@@ -247,8 +270,10 @@ def _comma(machine: Machine, frame: ObjectFrame, gap: Any, progress: Progress) -
 def expand_comma(machine: Machine, gap: Any, frame: ObjectFrame, progress: Progress) -> Transitions:
     """After a comma: a key."""
     made = Transitions()
-    for low, high, to in derivatives(gap):
-        made.on(low, high, goto(_comma(machine, frame, to, progress)))
+    for characters, to in moves(gap):
+        state = goto(_comma(machine, frame, to, progress))
+        for low, high in characters.a:
+            made.on(low, high, state)
     if gap.nullable:
         made.on(QUOTE, QUOTE, _key(machine, frame, progress))
     return made
@@ -257,6 +282,8 @@ def expand_comma(machine: Machine, gap: Any, frame: ObjectFrame, progress: Progr
 def _key(machine: Machine, frame: ObjectFrame, progress: Progress) -> int:
     """The action on the opening quote of a key: names of a trie, or a frame of its own where undeclared keys may come."""
     frame.is_loose()
+    if frame.sole is not None and not seen_names(progress[0]):
+        return _sole_key(machine, frame, frame.sole, progress)
     languages, _ = frame.groups(progress)
     seen = frame.seen(progress)
     offered = frame.offered_names(progress)
@@ -273,6 +300,25 @@ def _key(machine: Machine, frame: ObjectFrame, progress: Progress) -> int:
     return push_after(start, machine.state((resolve_key, frame, progress)), waits=True)
 
 
+def _sole_key(machine: Machine, frame: ObjectFrame, plan: OrderedPlan | UnorderedPlan, progress: Progress) -> int:
+    """`_key` for the sole plan of a frame, where no undeclared key is known to have come."""
+    one = progress[0]
+    if not plan.offers_undeclared(one):
+        return goto(machine.state((expand_name, frame, progress)))
+    languages = tuple(dict.fromkeys([group.names for group in plan.groups]))
+    words, outcomes, by_word = frame.spelled(machine)
+    offered = set(plan.offered(one))
+    if plan.has_free_names:
+        names = tuple([(words[index], outcomes[index] if index in offered else BARRED) for index in by_word])
+    else:
+        names = tuple([(words[index], outcomes[index]) for index in by_word if index in offered])
+        languages = tuple([_without(rx, frame.names) for rx in languages])
+        if all([rx is NONE for rx in languages]):
+            return goto(machine.state((expand_name, frame, progress)))
+    start = key_start(machine, names, languages)
+    return push_after(start, machine.state((resolve_key, frame, progress)), waits=True)
+
+
 def _without(names: Rx, barred: tuple[str, ...]) -> Rx:
     held = [name for name in barred if has(names, name)]
     return difference(names, literals(held)) if held else names
@@ -280,6 +326,13 @@ def _without(names: Rx, barred: tuple[str, ...]) -> Rx:
 
 def expand_name(machine: Machine, frame: ObjectFrame, progress: Progress) -> Transitions | int:
     """After the opening quote of a key that can only be a declared name."""
+    if frame.sole is not None:
+        spelled, _, _ = frame.spelled(machine)
+        offered = frame.sole.offered(progress[0])
+        words = sorted(
+            [(spelled[index], _sole_colon(machine, frame, frame.sole, progress, index)) for index in offered]
+        )
+        return expand_words(machine, tuple(words), 0, len(words), 0)
     names = frame.offered_names(progress)
     words = sorted((encoded_key(name), _colon(machine, frame, *frame.with_name(progress, name))) for name in names)
     return expand_words(machine, tuple(words), 0, len(words), 0)
@@ -288,6 +341,9 @@ def expand_name(machine: Machine, frame: ObjectFrame, progress: Progress) -> Tra
 def resolve_key(machine: Machine, outcome: int, frame: ObjectFrame, progress: Progress) -> int:
     """A key has ended: a declared name, or one in the languages of the bit set `outcome`."""
     if outcome >= DECLARED:
+        if frame.sole is not None:
+            index = frame.sole.numbers[name_of(machine, outcome - DECLARED)]
+            return _sole_colon(machine, frame, frame.sole, progress, index)
         return _colon(machine, frame, *frame.with_name(progress, name_of(machine, outcome - DECLARED)))
     _, members = frame.groups(progress)
     found = [next((member for index, member in here.items() if outcome >> index & 1), (None, None)) for here in members]
@@ -297,6 +353,16 @@ def resolve_key(machine: Machine, outcome: int, frame: ObjectFrame, progress: Pr
 def known_key(machine: Machine, frame: ObjectFrame, progress: Progress, name: str) -> int:
     """The state after the key `name`; 0 if it may not come."""
     return _colon(machine, frame, *frame.with_name(progress, name))
+
+
+def _sole_colon(
+    machine: Machine, frame: ObjectFrame, plan: OrderedPlan | UnorderedPlan, progress: Progress, index: int
+) -> int:
+    """The state after the declared key `index` of the sole plan, which is offered."""
+    value, after = plan.declared(progress[0], index)
+    if len(after) > 2:
+        return _colon(machine, frame, (value,), (after,))
+    return machine.state((expand_colon, frame.style.gap, frame, (value,), (0,), (after,)))
 
 
 def _colon(machine: Machine, frame: ObjectFrame, wanted: tuple[Wanted, ...], after: Progress) -> int:

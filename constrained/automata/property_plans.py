@@ -250,7 +250,7 @@ class OrderedPlan(PropertyPlan):
             self.required_left(progress) == 0
             and bool(self.groups)
             and self._spare_names(progress, 1)
-            and self.feasible(self.with_undeclared(progress))
+            and (not self._bounded or self.feasible(self.with_undeclared(progress)))
         )
 
     def with_declared(self, progress: Progress, index: int) -> Progress:
@@ -297,7 +297,11 @@ class UnorderedPlan(PropertyPlan):
 
     def offers_undeclared(self, progress: Progress) -> bool:
         """Whether an undeclared property may come next."""
-        return bool(self.groups) and self._spare_names(progress, 1) and self.feasible(self.with_undeclared(progress))
+        return (
+            bool(self.groups)
+            and self._spare_names(progress, 1)
+            and (not self._bounded or self.feasible(self.with_undeclared(progress)))
+        )
 
     def with_declared(self, progress: Progress, index: int) -> Progress:
         """Progress after the declared property `index`."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from constrained.automata.machine import Machine
 from constrained.automata.transitions import Transitions
 from constrained.kernels.tables import goto
-from grammars.regular import Rx, derivatives
+from grammars.regular import Rx, moves
 
 
 class Style(NamedTuple):
@@ -26,5 +26,7 @@ class Style(NamedTuple):
 
 def add_gap(machine: Machine, made: Transitions, gap: Rx, expand: object, *rest: object) -> None:
     """Edges that read whitespace of `gap` and stay in the state `(expand, remaining gap, *rest)`."""
-    for low, high, to in derivatives(gap):
-        made.on(low, high, goto(machine.state((expand, to, *rest))))
+    for characters, to in moves(gap):
+        state = goto(machine.state((expand, to, *rest)))
+        for low, high in characters.a:
+            made.on(low, high, state)
