@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Literal
 
 import torch
 
 from engine.errors import DeviceError
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+Packing = Literal["int8", "int4"]
+PACKINGS: tuple[Packing, ...] = ("int8", "int4")
 
 
 def choose_device(device: str | torch.device) -> torch.device:
@@ -47,8 +51,22 @@ def choose_dtype(dtype: str | torch.dtype, device: torch.device) -> torch.dtype:
         return torch.bfloat16 if cpu_multiplies_bfloat16() else torch.float32
     chosen = DTYPES.get(dtype) if isinstance(dtype, str) else dtype
     if chosen is None or chosen not in DTYPES.values():
-        raise DeviceError(f"unknown dtype {dtype!r}: pass one of {', '.join(DTYPES)} or 'auto'")
+        names = ", ".join((*DTYPES, *PACKINGS))
+        raise DeviceError(f"unknown dtype {dtype!r}: pass one of {names} or 'auto'")
     return chosen
+
+
+def choose_numbers(dtype: str | torch.dtype, device: torch.device) -> tuple[torch.dtype, Packing | None]:
+    """The dtype that the model computes in, and how its weights are packed: `"int8"` and `"int4"` compute in bfloat16.
+
+    Raises:
+        DeviceError: not a dtype that models run in, or packed weights on another device than the CPU.
+    """
+    if dtype not in PACKINGS:
+        return choose_dtype(dtype, device), None
+    if device.type != "cpu":
+        raise DeviceError(f"{dtype} weights run on the CPU, not on {device}: pass dtype='bfloat16' or device='cpu'")
+    return torch.bfloat16, dtype
 
 
 @cache

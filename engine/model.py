@@ -13,8 +13,10 @@ from engine import caches
 from engine.attention import Backend, attend, causal_mask
 from engine.caches import Cache
 from engine.config import ModelConfig
+from engine.devices import Packing
 from engine.errors import CacheError, ContextError, EngineError, TrainingError
 from engine.layers import GatedMLP, Linear, RMSNorm
+from engine.packed import PackedLinear, make_linear
 from engine.rope import RotaryEmbedding, rotate
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ class Block:
 
     def __init__(self, config: ModelConfig, layer: int, weights: Mapping[str, Tensor]) -> None:
         def linear(name: str) -> Linear:
-            return Linear(weights[f"layers.{layer}.{name}.weight"], weights.get(f"layers.{layer}.{name}.bias"))
+            return make_linear(weights, f"layers.{layer}.{name}")
 
         def norm(name: str) -> RMSNorm:
             return RMSNorm(weights[f"layers.{layer}.{name}.weight"], config.norm_eps)
@@ -89,7 +91,8 @@ class Model:
         )
         self._blocks = [Block(config, layer, weights) for layer in range(config.layers)]
         self._norm = RMSNorm(weights["norm.weight"], config.norm_eps)
-        self._head = Linear(weights["embedding.weight" if config.tied_embeddings else "head.weight"])
+        self._shares_head = "head.weight" not in weights
+        self._head = Linear(self._embedding) if self._shares_head else make_linear(weights, "head")
 
     def new_cache(self, name: str = "auto", batch: int = 1, capacity: int = 0) -> Cache:
         """An empty cache for `batch` rows on the model's device; see `engine.caches.create`."""
@@ -199,12 +202,18 @@ class Model:
         raise TrainingError("this engine only decodes: train the model with Transformers and load the result here")
 
     @property
+    def packing(self) -> Packing | None:
+        """How the layers' weights are packed for decoding; `None`: not at all."""
+        first = self._blocks[0].qkv
+        return first.packing if isinstance(first, PackedLinear) else None
+
+    @property
     def nbytes(self) -> int:
         """Bytes of the weights as they are held in memory."""
         linears = [
             linear for block in self._blocks for linear in (block.qkv, block.output, block.mlp.gate_up, block.mlp.down)
         ]
-        shared = self.config.tied_embeddings and not self._head.packed
+        shared = self._shares_head and not self._head.packed
         return self._embedding.nbytes + sum(linear.nbytes for linear in linears) + (0 if shared else self._head.nbytes)
 
 

@@ -7,13 +7,15 @@ from pathlib import Path
 import torch
 
 from engine.config import ModelConfig
-from engine.devices import choose_device, choose_dtype
+from engine.devices import Packing, choose_device, choose_numbers
 from engine.loading import gguf, prepared, safetensors
 from engine.loading.default_model import Progress
 from engine.loading.folder_text import read_folder_text
 from engine.loading.gguf_text import read_gguf_text
+from engine.loading.packing import Entry, default_packing
 from engine.loading.places import locate
 from engine.model import Model
+from engine.packed import pack_weights
 from engine.text import Text
 
 
@@ -30,32 +32,43 @@ def load_model(
         path: a `.gguf` file, a directory of safetensors, a hub id (`owner/name`), or `None` or `DEFAULT_MODEL` for the
             default model, which is fetched when it is not there yet.
         device: `"auto"`: CUDA where there is one.
-        dtype: `"auto"`: bfloat16 where the device multiplies it in hardware, else float32; or a dtype or its name.
+        dtype: a dtype or its name; `"int8"` or `"int4"`: bfloat16 with packed weights for decoding (`engine.packed`;
+            CPU only); `"auto"`: bfloat16 where the device multiplies it in hardware, else float32, and for a GGUF on the
+            CPU the fastest packing that the quality gate lets through (`engine.loading.packing`).
         progress: called with bytes done and bytes expected while something is fetched.
 
     Raises:
         ModelError: see `engine.errors`; each with one line that says what to do.
     """
     chosen_device = choose_device(device)  # before anything is fetched for it
-    chosen_dtype = choose_dtype(dtype, chosen_device)
+    chosen_dtype, packing = choose_numbers(dtype, chosen_device)
     place = locate(path, progress)
     if place.is_dir():
         config = safetensors.read_config(place)
         weights = safetensors.read_weights(place, config, chosen_device, chosen_dtype)
+        if packing is not None:
+            weights = pack_weights(weights, packing)
         return Model(config, weights, read_folder_text(place, config) if _has_text(place) else None)
-    return _load_gguf(place, chosen_device, chosen_dtype)
+    if dtype == "auto" and chosen_device.type == "cpu" and chosen_dtype == torch.bfloat16:
+        packing = default_packing(prepared.quality_record(place), lambda: _gguf_entry(place, chosen_dtype))
+    config, weights, text = _gguf_entry(place, chosen_dtype, packing)
+    return Model(config, {name: weight.to(chosen_device) for name, weight in weights.items()}, text)
 
 
-def _load_gguf(path: Path, device: torch.device, dtype: torch.dtype) -> Model:
-    folder = prepared.prepared_folder(path, dtype)
+def _gguf_entry(path: Path, dtype: torch.dtype, packing: Packing | None = None) -> Entry:
+    """A GGUF's configuration, weights and text; from its kept conversion where there is one."""
+    folder = prepared.prepared_folder(path, dtype, packing)
     entry = prepared.read_prepared(folder)
     if entry is None:
-        file = gguf.GgufFile(path)
-        config = ModelConfig.from_gguf(file.metadata, file.tensors)
-        entry = config, gguf.read_weights(file, config, torch.device("cpu"), dtype), read_gguf_text(file.metadata)
+        if packing is not None:
+            config, weights, text = _gguf_entry(path, dtype)
+            entry = config, pack_weights(weights, packing), text
+        else:
+            file = gguf.GgufFile(path)
+            config = ModelConfig.from_gguf(file.metadata, file.tensors)
+            entry = config, gguf.read_weights(file, config, torch.device("cpu"), dtype), read_gguf_text(file.metadata)
         prepared.write_prepared(folder, *entry)
-    config, weights, text = entry
-    return Model(config, {name: weight.to(device) for name, weight in weights.items()}, text)
+    return entry
 
 
 def load_text(path: str | Path | None = None, *, progress: Progress | None = None) -> Text:

@@ -21,6 +21,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from engine.config import ModelConfig, RopeConfig
+from engine.devices import Packing
 from engine.errors import EngineError
 from engine.loading.folders import models_folder
 from engine.loading.safetensors import open_safetensors, read_json
@@ -33,11 +34,19 @@ LARGEST = 2 << 30
 """Bytes of weights above which a model is not kept a second time."""
 
 
-def prepared_folder(source: Path, dtype: torch.dtype) -> Path:
-    """Where `source`'s conversion to `dtype` belongs, whether or not it is there."""
+def prepared_folder(source: Path, dtype: torch.dtype, packing: Packing | None = None) -> Path:
+    """Where `source`'s conversion to `dtype`, or to packed weights, belongs, whether or not it is there."""
     stat = source.stat()
     key = f"{FORMAT}|{source.resolve()}|{stat.st_size}|{stat.st_mtime_ns}|{dtype}"
+    if packing is not None:
+        key += f"|{packing}"
     return models_folder() / "prepared" / f"{source.stem}-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
+
+
+def quality_record(source: Path) -> Path:
+    """Where it is remembered how well `source` bears being packed."""
+    folder = prepared_folder(source, torch.bfloat16)
+    return folder.with_name(f"{folder.name}.quality.json")
 
 
 def read_prepared(folder: Path) -> tuple[ModelConfig, dict[str, Tensor], Text] | None:

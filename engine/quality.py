@@ -1,0 +1,89 @@
+"""What rounding costs: perplexity and greedy agreement on fixed texts, against the model as it was.
+
+The texts are of the kinds that the engine is used for: prose, code, JSON, and instructions.  They are part of the measure,
+so they never change without a new version of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+
+from engine.errors import EngineError
+from engine.model import Model
+
+VERSION = 1
+
+MOST_WORSE = 0.01
+"""Share by which the perplexity of a default may be above the reference's."""
+
+TEXTS = (
+    "The harbour of the small town lies in a bay that is open to the south. In winter the fishermen repair their nets "
+    "in the sheds along the quay, and when the weather allows it they go out before sunrise and come back in the early "
+    "afternoon. The lighthouse was built in 1871 after three ships had been lost on the rocks within a year. Its keeper "
+    "wrote down the weather each evening, the names of the ships that passed, and sometimes a remark about the birds "
+    "that rested on the gallery. Most of these books are now in the museum, where visitors can read them.",
+    "Water boils at a lower temperature on a mountain because the pressure of the air is lower there. At sea level the "
+    "boiling point is 100 degrees Celsius; at a height of 3,000 metres it is about 90 degrees. Food that is cooked in "
+    "boiling water therefore needs more time. A pressure cooker works the other way round: the steam cannot escape, "
+    "the pressure rises, and the water becomes hotter than 100 degrees before it boils.",
+    'def read_lines(path, encoding=\'utf-8\'):\n    """Return the lines of a text file without their line ends."""\n'
+    "    with open(path, encoding=encoding) as file:\n        return [line.rstrip('\\n') for line in file]\n\n\n"
+    "def count_words(lines):\n    counts = {}\n    for line in lines:\n        for word in line.lower().split():\n"
+    "            counts[word] = counts.get(word, 0) + 1\n    return counts\n",
+    '{"name": "Ada Lovelace", "born": "1815-12-10", "died": "1852-11-27", "occupation": ["mathematician", "writer"], '
+    '"address": {"street": "St James\'s Square", "number": 12, "city": "London", "country": "United Kingdom"}, '
+    '"known_for": "The first published algorithm intended for a machine", "children": 3, "living": false}',
+    "Question: A train leaves at 9:40 and arrives at 12:05. How long does the journey take?\nAnswer: From 9:40 to 12:00 "
+    "are 2 hours and 20 minutes, and 5 more minutes make 2 hours and 25 minutes.\nQuestion: Which planet is the largest "
+    "of the solar system?\nAnswer: Jupiter is the largest planet of the solar system.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """How a rounded model compares with its reference on `TEXTS`.
+
+    Attributes:
+        perplexity, reference: exp of the mean negative log-likelihood of a token.
+        agreement: share of positions at which both find the same token most likely.
+    """
+
+    perplexity: float
+    reference: float
+    agreement: float
+
+    @property
+    def worse(self) -> float:
+        """Share by which the perplexity is above the reference's; negative where it is below."""
+        return self.perplexity / self.reference - 1.0
+
+    @property
+    def passes(self) -> bool:
+        """Whether a default may be that much worse."""
+        return self.worse <= MOST_WORSE
+
+
+def compare(model: Model, reference: Model, sequences: Sequence[Sequence[int]]) -> Quality:
+    """Runs both over tokenised texts; those of fewer than two tokens say nothing and are left out.
+
+    Raises:
+        EngineError: nothing to compare on.
+    """
+    losses, agreeing, positions = torch.zeros(2, dtype=torch.float64), 0, 0
+    for tokens in sequences:
+        if len(tokens) < 2:
+            continue
+        ids = torch.tensor([list(tokens)], dtype=torch.int64)
+        rows = [each.forward(ids.to(each.device), logits="all")[0, :-1].cpu() for each in (model, reference)]
+        losses += torch.stack([F.cross_entropy(row, ids[0, 1:], reduction="sum").double() for row in rows])
+        agreeing += int((rows[0].argmax(-1) == rows[1].argmax(-1)).sum())
+        positions += len(tokens) - 1
+    if not positions:
+        raise EngineError("no text of two tokens or more to compare the models on")
+    perplexity, plain = (math.exp(float(loss) / positions) for loss in losses)
+    return Quality(perplexity, plain, agreeing / positions)
