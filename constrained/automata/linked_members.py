@@ -56,6 +56,8 @@ class LinkedMembers:
         self._pending: dict[tuple[Members, Hashable], Pending | None] = {}
         self._undeclared: dict[Members, list[tuple[Rx, Wanted, Any]]] = {}
         self._live: dict[Members, bool] = {}
+        self._split: dict[tuple[Rx, int], list[Rx]] = {}
+        self._words: dict[Rx, list[str]] = {}
         if len(shape.witnesses) > MAX_WITNESSES:
             raise LimitExceeded(
                 f"more than {MAX_WITNESSES} properties must exist somewhere", shape.witnesses[0].value.pointer
@@ -153,7 +155,6 @@ class LinkedMembers:
             name for one in progress.agree for name, _ in cast("frozenset[Any]", one)
             if name not in self.numbers and name not in seen
         })  # fmt: skip
-        left = [one for number, one in enumerate(self._witnesses) if not progress.served >> number & 1]
         after = self.by_keys.with_undeclared(base)
         barred = [*self.numbers, *seen]
         for names, value, _ in self.by_keys.undeclared(base):
@@ -162,10 +163,26 @@ class LinkedMembers:
                     witnesses = self._open_witnesses(progress, name)
                     yield regular.literal(name), name, value, self.by_keys.with_undeclared(base, name), witnesses
             rest = regular.difference(names, regular.literals(special)) if special else names
-            for cell in witness_cells(rest, left):
+            for cell in self._witness_cells(rest, progress.served):
                 word = _unused(cell, barred)
                 if word is not None:
                     yield cell, None, value, after, self._open_witnesses(progress, word)
+
+    def _witness_cells(self, names: Rx, served: int) -> list[Rx]:
+        """A language of keys split by the witnesses that are not served yet."""
+        at = (names, served)
+        if at not in self._split:
+            left = [one for number, one in enumerate(self._witnesses) if not served >> number & 1]
+            self._split[at] = witness_cells(names, left)
+        return self._split[at]
+
+    def _free_words(self, cell: Rx, number: int, barred: set[str]) -> list[str]:
+        """Up to `number` keys of a language that are not barred."""
+        wanted = number + sum(has(cell, name) for name in barred)
+        known = self._words.get(cell, [])
+        if len(known) < wanted:
+            known = self._words[cell] = list(some_words(cell, wanted))
+        return [word for word in known if word not in barred][:number]
 
     def _member(
         self, progress: Members, key: Hashable, value: Value, base: Base, witnesses: tuple[int, ...]
@@ -259,8 +276,8 @@ class LinkedMembers:
         hosts: dict[str, Value] = {one.name: one.value for one in self.by_keys.available(base)}
         seen = seen_names(base)
         for names, value, _ in self.by_keys.undeclared(base):
-            for cell in witness_cells(regular.difference(names, regular.literals([*self.numbers, *seen])), left):
-                hosts.update(dict.fromkeys(some_words(cell, len(left)), value))
+            for cell in self._witness_cells(names, progress.served):
+                hosts.update(dict.fromkeys(self._free_words(cell, len(left), {*self.numbers, *seen}), value))
         required = {one.name for one in self.by_keys.missing(base)}
         most = self.shape.max_properties
 

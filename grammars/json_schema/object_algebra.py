@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from grammars import regular
 from grammars.json_schema.formulas import FALSE, TRUE, conjunction, implies, negation
@@ -64,7 +65,11 @@ def object_shape(
 
 def has(names: Rx, name: str) -> bool:
     """Whether a key belongs to a language of keys."""
-    return names is ALL or (names is not NONE and regular.matches(names, name))
+    return names is ALL or (names is not NONE and _matches(names, name))
+
+
+# The same few keys are asked of the same few languages again and again.
+_matches = lru_cache(maxsize=2048)(regular.matches)
 
 
 def group_value(groups: Sequence[KeyGroup], name: str) -> Value:
