@@ -16,6 +16,7 @@ from constrained.kernels import handles as h
 from constrained.kernels import machine as m
 from constrained.kernels import tables as t
 from constrained.kernels.forced import forced_bytes
+from constrained.masks.row_store import CellsFull
 from constrained.vocabulary import VocabularyError
 from grammars.errors import LimitExceeded
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 _MOST_FORCED = 4096
 _SPARE_CELLS = 64
+_MOST_SCRATCH = 1 << 16
 _FIRST_TOKENS = 1024
 _FIRST_BYTES = 8192
 
@@ -51,9 +53,10 @@ class Matcher:
         self._scratch = 2 * self._machine.horizon + _SPARE_CELLS
         self._handles = constraint.store.handles
         self._own: NDArray[np.int64] = np.zeros((h.OWN, 3), dtype=np.int64)
-        self._hold_cells(np.zeros((self._scratch + 32, t.CELL_COLUMNS), dtype=np.int32))
-        self._hold_history(np.empty((_FIRST_TOKENS, 4), dtype=np.int32))
-        self._hold_text(np.empty(_FIRST_BYTES, dtype=np.uint8))
+        self.cells: NDArray[np.int32] = np.zeros((self._scratch + 32, t.CELL_COLUMNS), dtype=np.int32)
+        self._history: NDArray[np.int32] = np.empty((_FIRST_TOKENS, 4), dtype=np.int32)
+        self._text: NDArray[np.uint8] = np.empty(_FIRST_BYTES, dtype=np.uint8)
+        h.hold_own(self._own, self.cells, self._history, self._text)
         self._registers: NDArray[np.int64] = np.zeros(16, dtype=np.int64)
         self.store.tally.enrol(id(self), self._registers)
         self._tokens: list[int] = []
@@ -63,31 +66,13 @@ class Matcher:
         if max_tokens is not None:
             self._budget = Budget(self, max_tokens, constraint.completions)
 
-    def _hold_cells(self, cells: NDArray[np.int32]) -> None:
-        self.cells: NDArray[np.int32] = cells
-        h.hold(self._own, h.O_CELLS, cells)
-
-    def _hold_history(self, history: NDArray[np.int32]) -> None:
-        self._history: NDArray[np.int32] = history
-        h.hold(self._own, h.O_HISTORY, history)
-
-    def _hold_text(self, text: NDArray[np.uint8]) -> None:
-        self._text: NDArray[np.uint8] = text
-        h.hold(self._own, h.O_TEXT, text)
-
     def reset(self) -> None:
         """Back to the empty text."""
         if self._budget is not None:
             self._budget.forget(0)
         self._tokens.clear()
         self._finished = False
-        registers = self._registers
-        registers[m.M_STATE] = self.constraint.start
-        registers[m.M_CELL] = 1
-        registers[m.M_TOP] = 2
-        registers[m.M_LENGTH] = registers[m.M_BYTES] = 0
-        registers[m.M_ROW] = -1
-        self.cells[1] = (self._machine.done, 0, 1, 0)
+        h.begin(self.cells, self._registers, self.constraint.start, self._machine.done)
 
     def fill_mask(self, row: NDArray[np.uint32]) -> None:
         """Write the mask of the next token into `row`, uint32[ceil(vocab.size / 32)]: token i is bit i % 32 of word i // 32.
@@ -211,9 +196,8 @@ class Matcher:
         other = Matcher.__new__(Matcher)
         other.__dict__.update(self.__dict__)
         other._own = self._own.copy()
-        other._hold_cells(self.cells.copy())
-        other._hold_history(self._history.copy())
-        other._hold_text(self._text.copy())
+        other.cells, other._history, other._text = self.cells.copy(), self._history.copy(), self._text.copy()
+        h.hold_own(other._own, other.cells, other._history, other._text)
         other._registers = self._registers.copy()
         other._registers[m.M_HITS] = 0
         self.store.tally.enrol(id(other), other._registers)
@@ -376,19 +360,27 @@ class Matcher:
         if number >= rows.first:
             registers[m.M_HITS] += 1
         else:
-            self.reserve_cells()
-            rows, number = self.store.find(self.cells, state, cell, int(registers[m.M_TOP]))
+            rows, number = self._make_row(state, cell)
         registers[m.M_ROW] = number
         return rows, number
+
+    def _make_row(self, state: int, cell: int) -> tuple[Generation, int]:
+        """Have the row of a configuration made; frames of a parser may take many cells for each byte of a token."""
+        while True:
+            self.reserve_cells()
+            try:
+                return self.store.find(self.cells, state, cell, int(self._registers[m.M_TOP]))
+            except CellsFull:
+                if self._scratch > _MOST_SCRATCH:
+                    raise
+                self._scratch *= 4
 
     def reserve_cells(self) -> None:
         """Room above the top for a walk of any token."""
         top = int(self._registers[m.M_TOP])
         if top + self._scratch > self.cells.shape[0]:
             self._check_depth()
-            cells = np.zeros((2 * top + 2 * self._scratch, t.CELL_COLUMNS), dtype=np.int32)
-            cells[:top] = self.cells[:top]
-            self._hold_cells(cells)
+            self._use_cells(2 * top + 2 * self._scratch, top)
 
     def _commit_slowly(self, status: int, token: int) -> bool:
         """Supply what the kernel asks for until the token is committed (True) or refused (False)."""
@@ -402,8 +394,7 @@ class Matcher:
             if self._supply(status, int(registers[m.M_DETAIL]), int(registers[m.M_OUTCOME])):
                 pass
             elif status == t.HISTORY_FULL:
-                self._hold_history(np.concatenate([self._history, np.empty_like(self._history)]))
-                self._hold_text(np.concatenate([self._text, np.empty(len(self._text) + last - first, dtype=np.uint8)]))
+                self._grow_history(last - first)
             elif status == t.CELLS_FULL:
                 self._grow_cells()
             else:
@@ -419,10 +410,8 @@ class Matcher:
             return False
         registers = self._registers
         length, written = int(registers[m.M_LENGTH]), int(registers[m.M_BYTES])
-        if length >= len(self._history):
-            self._hold_history(np.concatenate([self._history, np.empty_like(self._history)]))
-        if written + len(data) > len(self._text):
-            self._hold_text(np.concatenate([self._text, np.empty(len(self._text) + len(data), dtype=np.uint8)]))
+        if length >= len(self._history) or written + len(data) > len(self._text):
+            self._grow_history(len(data))
         self._text[written : written + len(data)] = data
         self._history[length] = (*self.position(), written)
         registers[m.M_LENGTH] = length + 1
@@ -485,9 +474,21 @@ class Matcher:
 
     def _grow_cells(self) -> None:
         self._check_depth()
-        cells = np.zeros((2 * self.cells.shape[0], t.CELL_COLUMNS), dtype=np.int32)
-        cells[: self.cells.shape[0]] = self.cells
-        self._hold_cells(cells)
+        self._use_cells(2 * self.cells.shape[0], self.cells.shape[0])
+
+    def _use_cells(self, count: int, kept: int) -> None:
+        """Have room for `count` cells, the first `kept` of which stay as they are."""
+        cells = np.zeros((count, t.CELL_COLUMNS), dtype=np.int32)
+        cells[:kept] = self.cells[:kept]
+        self.cells = cells
+        h.hold(self._own, h.O_CELLS, cells)
+
+    def _grow_history(self, more: int) -> None:
+        """Room for twice as many tokens, and for twice as many bytes and `more`."""
+        self._history = np.concatenate([self._history, np.empty_like(self._history)])
+        self._text = np.concatenate([self._text, np.empty(len(self._text) + more, dtype=np.uint8)])
+        h.hold(self._own, h.O_HISTORY, self._history)
+        h.hold(self._own, h.O_TEXT, self._text)
 
     def _position(self, *, wants_end: bool = False) -> NDArray[np.int64]:
         registers = self._registers

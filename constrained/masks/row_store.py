@@ -36,6 +36,10 @@ class _Full(Exception):
     """No row more fits into the generation."""
 
 
+class CellsFull(LimitExceeded):
+    """The scratch cells above a matcher's stack were too few for a walk."""
+
+
 class RowStore:
     """Rows by configuration.  Reads need no lock; what is missing is made under the machine's.
 
@@ -319,7 +323,7 @@ class RowStore:
         elif status == t.NO_ROOM:
             raise _Full
         else:
-            raise LimitExceeded(f"nested deeper than {self.limits.stack_depth} (Limits.stack_depth)")
+            raise CellsFull(f"nested deeper than {self.limits.stack_depth} (Limits.stack_depth)")
         if self.machine.state_count - made > self.limits.step_states:
             raise LimitExceeded(f"one mask needs more than {self.limits.step_states} states (Limits.step_states)")
 
