@@ -20,9 +20,20 @@ from numpy.typing import NDArray
 
 from constrained.kernels.compose import compose, file_row
 from constrained.kernels.jit import inlined, kernel, pasted
-from constrained.kernels.machine import M_ROW, commit, find_row, run
+from constrained.kernels.machine import M_BYTES, M_CELL, M_LENGTH, M_ROW, M_STATE, M_TOP, commit, find_row, run
 from constrained.kernels.rows import expand_row, expand_rows
-from constrained.kernels.tables import L_DENSE, LOCAL_COLUMNS, NO_ROOM, REJECTED, ROW_COLUMNS, S_BASE, S_LOCAL
+from constrained.kernels.tables import (
+    C_DEPTH,
+    C_RETURN,
+    CELL_COLUMNS,
+    L_DENSE,
+    LOCAL_COLUMNS,
+    NO_ROOM,
+    REJECTED,
+    ROW_COLUMNS,
+    S_BASE,
+    S_LOCAL,
+)
 from constrained.kernels.walk import walk_alone, walk_beside
 from constrained.kernels.walk_registers import (
     CHAINS,
@@ -94,6 +105,26 @@ def hold(handles: Int64, slot: int, table: NDArray[Any]) -> None:
     shape = table.shape
     # `table.ctypes` would make several objects first
     handles[slot] = (table.__array_interface__["data"][0], shape[0], shape[1] if len(shape) == 2 else 0)
+
+
+@kernel
+def hold_own(own: Int64, cells: Int32, history: Int32, text: UInt8) -> None:
+    """`hold` for the three tables of a matcher, in one call that takes a tenth of the time."""
+    own[O_CELLS, 0], own[O_CELLS, 1], own[O_CELLS, 2] = cells.ctypes.data, cells.shape[0], cells.shape[1]
+    own[O_HISTORY, 0], own[O_HISTORY, 1], own[O_HISTORY, 2] = history.ctypes.data, history.shape[0], history.shape[1]
+    own[O_TEXT, 0], own[O_TEXT, 1] = text.ctypes.data, text.shape[0]
+
+
+@kernel
+def begin(cells: Int32, registers: Int64, start: int, done: int) -> None:
+    """Put a matcher at the beginning of its text: in `start`, with a frame below that returns to `done`."""
+    registers[M_STATE], registers[M_CELL], registers[M_TOP] = start, 1, 2
+    registers[M_LENGTH], registers[M_BYTES] = 0, 0
+    registers[M_ROW] = -1
+    for cell in range(2):
+        for column in range(CELL_COLUMNS):
+            cells[cell, column] = 0
+    cells[1, C_RETURN], cells[1, C_DEPTH] = done, 1
 
 
 def _view(dtype: str, dimensions: int) -> Callable[[Int64, int], NDArray[Any]]:
