@@ -8,8 +8,9 @@ its own match nothing longer.  Terminals that the parser could not go on with ar
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from grammars.context_free.grammar import Indentation
@@ -77,12 +78,19 @@ class Trial:
     dropped: bool = False
     line: Line | None = None
 
-    def language(self) -> Rx:
-        """All texts that it may still read, but the empty one, each with any rest that lets it match."""
-        return union(
-            *([concat(longer(self.rx), ALL)] if self.rx is not NONE else []),
-            *[concat(longer(rx), rests) for rx, rests in self.conditional],
-        )
+
+@lru_cache(maxsize=1 << 14)
+def _longer(rx: Rx, conditional: tuple[tuple[Rx, Rx], ...]) -> Rx:
+    """All texts that a trial may still read, but the empty one, each with any rest that lets it match."""
+    return union(
+        *([concat(longer(rx), ALL)] if rx is not NONE else []),
+        *[concat(longer(one), rests) for one, rests in conditional],
+    )
+
+
+@lru_cache(maxsize=1 << 14)
+def _not_begun_by(languages: tuple[Rx, ...]) -> Rx:
+    return none_begins([one for one in languages if one is not NONE])
 
 
 class ContextualLexer(Lexer):
@@ -201,6 +209,14 @@ class ContextualLexer(Lexer):
             ]
         return found
 
+    def _languages(self) -> Iterable[Rx]:
+        found: dict[Rx, None] = {}
+        for tried in {id(one): one for one in self._tried}.values():
+            for one in tried:
+                languages = [one.rx, *(rx for rx, _ in one.conditional), *(rx for rx, _ in one.keywords)]
+                found.update(dict.fromkeys(rx for rx in languages if rx is not NONE))
+        return found
+
     def joined(self, scans: list[Scan]) -> Scan | None:
         """Scans stay apart: what wins in one does not in the other."""
         return scans[0] if len(scans) == 1 else None
@@ -243,7 +259,7 @@ class ContextualLexer(Lexer):
             going.append(one)
             if rests is NONE:
                 continue
-            blocked = none_begins([trial.language() for trial in going if trial.language() is not NONE])
+            blocked = _not_begun_by(tuple([_longer(trial.rx, trial.conditional) for trial in going]))
             rest = intersect(rests, one.need, blocked)
             terminal = _named(one)
             reads = one.viable if terminal == one.terminal else bool(one.viable_keywords >> terminal & 1)

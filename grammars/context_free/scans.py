@@ -8,13 +8,27 @@ the scan go on as well, where every way to cut the text counts).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from grammars.context_free.layout import Blocks
 from grammars.context_free.letters import Letters, letters, split
 from grammars.context_free.lr import Automaton, Mask
-from grammars.regular import ALL, EPSILON, NONE, Rx, complement, concat, intersect, moves, shortest_length, union
+from grammars.regular import (
+    ALL,
+    EPSILON,
+    NONE,
+    Rx,
+    complement,
+    concat,
+    intersect,
+    is_empty,
+    moves,
+    shortest_length,
+    union,
+)
 from grammars.regular.build import without_empty
+from grammars.regular.charset import meet
 
 NO_BREAK, BREAK_BEGINS, BREAK_READ = range(3)
 
@@ -72,6 +86,8 @@ class Lexer(ABC):
     def __init__(self) -> None:
         self.scans: list[Scan] = []
         self._known: dict[tuple[object, ...], Scan] = {}
+        self._may_begin: dict[tuple[Rx, Letters], bool] = {}
+        self._firsts: list[tuple[int, Rx, Rx]] | None = None
 
     @abstractmethod
     def start(self, state: int) -> Scan:
@@ -103,6 +119,28 @@ class Lexer(ABC):
         if scan.moves is None:
             scan.moves = tuple(self._moves(scan))
         return scan.moves
+
+    @abstractmethod
+    def _languages(self) -> Iterable[Rx]:
+        """The texts of every terminal, ignored ones included."""
+
+    def begins(self, rest: Rx, characters: Letters) -> bool:
+        """Whether some terminal of the grammar begins with one of `characters` and a text that is in `rest` from there on."""
+        known = self._may_begin.get((rest, characters))
+        if known is None:
+            bits, wide = characters
+            known = self._may_begin[rest, characters] = any(
+                rest is ALL or not is_empty(intersect(concat(to, ALL), rest))
+                for own_bits, own_wide, to in self._first_moves()
+                if own_bits & bits or (NONE not in (own_wide, wide) and meet(own_wide, wide) is not NONE)
+            )
+        return known
+
+    def _first_moves(self) -> list[tuple[int, Rx, Rx]]:
+        if self._firsts is None:
+            pairs = {(characters, to) for rx in self._languages() for characters, to in moves(rx)}
+            self._firsts = [(*letters(characters), to) for characters, to in pairs]
+        return self._firsts
 
     def going_on(self, scan: Scan) -> Scan | None:
         """`scan` without its cuts; None if there is nothing more to read and the text may not end."""
@@ -205,6 +243,13 @@ class EveryLexer(Lexer):
         }
         ordered = tuple(sorted(cuts, key=_by_number))
         return self.scan((key,) if key else (), ordered)
+
+    def begins(self, rest: Rx, characters: Letters) -> bool:
+        """Whether something of the grammar may begin so; of grammars of their own nothing is known here."""
+        return bool(self._embedded) or super().begins(rest, characters)
+
+    def _languages(self) -> Iterable[Rx]:
+        return [rx for own in self._entries for _, rx, _ in own]
 
     def left(self, scan: Scan) -> list[tuple[int, bool, int]]:
         """Terminals that a scan may become: (number, dropped, characters still to come)."""

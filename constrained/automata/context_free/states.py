@@ -203,28 +203,35 @@ def _on(made: Transitions, bits: int, action: int) -> None:
 
 def _decide_cuts(machine: Machine, made: Transitions, parser: Parser, scan: Scan) -> None:
     """Whether a terminal has ended, decided by the next character."""
-    items: list[tuple[Letters, tuple[Scan | None, Cut | None]]] = [
-        (characters, (to, None)) for characters, to in parser.lexer.moves(scan)
+    lexer = parser.lexer
+    items: list[tuple[Letters, tuple[Scan | None, Cut | None, Rx]]] = [
+        (characters, (to, None, ALL)) for characters, to in lexer.moves(scan)
     ]
     for cut in scan.cuts:
         if cut.rest is ALL:
-            items.append((ALL_LETTERS, (None, cut)))
+            items.append((ALL_LETTERS, (None, cut, ALL)))
         else:
-            for characters, to in moves(cut.rest):
-                taken = replace(cut, rest=ALL) if to is ALL else cut
-                items.append((letters(characters), (None, taken)))
+            items += [(letters(characters), (None, cut, to)) for characters, to in moves(cut.rest)]
     wide: list[tuple[Rx, int]] = []
     leaving: list[tuple[Rx, int]] = []
-    for (bits, others), values in split(items):
-        going = next((to for to, _ in values if to is not None), None)
-        cuts = tuple([cut for _, cut in values if cut is not None])
-        if not cuts:
-            assert going is not None
+    halves: list[tuple[Letters, tuple[tuple[Scan | None, Cut | None, Rx], ...]]] = []
+    for (bits, others), values in split(
+        items
+    ):  # what begins with ASCII says nothing about what begins with other characters
+        halves += [((bits, NONE), values)] if bits else []
+        halves += [((0, others), values)] if others is not NONE else []
+    for (bits, others), values in halves:
+        going = next((to for to, _, _ in values if to is not None), None)
+        ended = [(cut, rest) for _, cut, rest in values if cut is not None and lexer.begins(rest, (bits, others))]
+        if not ended:
+            if going is None:
+                continue
             step = _moved(machine, parser, going)
             _on(made, bits, _after(machine, parser, step))
             if others is not NONE:
                 wide.append((others, _state(machine, parser, step)))
             continue
+        cuts = tuple([replace(cut, rest=ALL) if rest is ALL else cut for cut, rest in ended])
         free = all(cut.rest is ALL for cut in cuts)
         if going is None and free:
             outcome = parser.outcome(Outcome(cuts=cuts))
