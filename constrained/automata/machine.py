@@ -192,7 +192,7 @@ class Machine:
 
     def is_open(self, state: int) -> bool:
         """Whether `state` stands for several that a text will tell apart."""
-        return bool(self.states[state, t.S_SLACK] < 0)
+        return bool(t.OPEN_HERE <= self.states[state, t.S_SLACK] < 0)
 
     def reserve_memo(self, more: int) -> None:
         """Make room for `more` entries at a load of at most one half."""

@@ -21,8 +21,10 @@ from constrained.kernels.tables import (
     KIND_SHIFT,
     OK,
     OPEN,
+    OPEN_HERE,
     OPERAND_MASK,
     OUTCOME_BITS,
+    PASSING,
     POP_AFTER,
     POP_KEY,
     PUSH,
@@ -173,6 +175,40 @@ def find_row(states: Int32, memo: Int64, cells: Int32, state: int, cell: int) ->
         cell = cells[cell, C_NEXT]
 
 
+@inlined
+def settle(
+    states: Int32, actions: Int64, memo: Int64, cells: Int32, state: int, cell: int, top: int, mark: int
+) -> tuple[int, int, int, int, int]:
+    """Go on from a state that is PASSING to the first that is not; results as of `dispatch`."""
+    while states[state, S_SLACK] == PASSING:
+        block = states[state, S_ACTIONS]
+        if block < 0:
+            return UNKNOWN_STATE, state, cell, top, 0
+        action = actions[block]
+        if action >> KIND_SHIFT == PUSH:
+            if top >= cells.shape[0]:
+                return CELLS_FULL, state, cell, top, 0
+            then = (action >> RETURN_SHIFT) & OPERAND_MASK
+            cells[top, C_RETURN] = -1 - then if (action >> WAITS_BIT) & 1 else then
+            cells[top, C_NEXT] = cell
+            cells[top, C_DEPTH] = cells[cell, C_DEPTH] + 1
+            cells[top, C_MARK] = mark
+            cell = top
+            top += 1
+            state = action & OPERAND_MASK
+        else:
+            outcome = action & OPERAND_MASK
+            then = np.int64(cells[cell, C_RETURN])
+            if then < 0:
+                target = memo_get(memo, POP_KEY | ((-1 - then) << OUTCOME_BITS) | outcome)
+                if target < 0:
+                    return UNKNOWN_POP, -1 - then, cell, top, outcome
+                then = target
+            state = then
+            cell = cells[cell, C_NEXT]
+    return OK, state, cell, top, 0
+
+
 @kernel
 def commit(
     states: Int32, maps: UInt8, actions: Int64, memo: Int64, cells: Int32, history: Int32, text: UInt8,
@@ -197,10 +233,16 @@ def commit(
             matcher[M_OUTCOME] = outcome
             matcher[M_AT] = at
             return status
-        if states[state, S_SLACK] < 0:
+        if OPEN_HERE <= states[state, S_SLACK] < 0:
             return OPEN
         text[written] = blob[at]
         written += 1
+    if states[state, S_SLACK] == PASSING:
+        status, state, cell, top, outcome = settle(states, actions, memo, cells, state, cell, top, written)
+        if status != OK:
+            matcher[M_DETAIL] = state
+            matcher[M_OUTCOME] = outcome
+            return status
     history[length, H_STATE] = matcher[M_STATE]
     history[length, H_CELL] = matcher[M_CELL]
     history[length, H_TOP] = matcher[M_TOP]
@@ -247,7 +289,7 @@ def run(
         position[4] = cell
         state, cell, top = after, cell_after, top_after
         position[0], position[1], position[2], position[3] = state, cell, top, at + 1
-        if states[state, S_SLACK] < 0:
+        if OPEN_HERE <= states[state, S_SLACK] < 0:
             return OPEN
     if wants_end:
         status, after, cell, top, outcome = dispatch(states, maps, actions, memo, cells, state, cell, top, 256, -1, 0)

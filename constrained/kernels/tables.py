@@ -21,6 +21,10 @@ OPEN_HERE, OPEN_AHEAD = -2, -1
 distinct items, an undeclared key).  Commits stop at both, to put the right state in place.  Walks pass OPEN_HERE and set
 the tokens apart that reach OPEN_AHEAD: for them the text does make a difference."""
 
+PASSING = -3
+"""Value of S_SLACK for states that do the same thing before every byte and at the end of the text: they enter or leave a
+frame.  Commits do it at once, so that rows are those of the states behind."""
+
 C_RETURN, C_NEXT, C_DEPTH, C_MARK = range(4)
 CELL_COLUMNS = 4
 """Return state (or -1 - wait state), the cell below, how many cells are below, where in the text the frame began."""

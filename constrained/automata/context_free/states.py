@@ -15,11 +15,11 @@ from constrained.automata.context_free.closing import Closing
 from constrained.automata.context_free.hypotheses import AT_END, Ended, Finish, Hypothesis, Outcome
 from constrained.automata.context_free.liveness import lives
 from constrained.automata.context_free.parser import Parser
-from constrained.automata.machine import Machine
+from constrained.automata.machine import Key, Machine
 from constrained.automata.schema_start import schema_start
 from constrained.automata.text import SOLE
 from constrained.automata.transitions import Transitions
-from constrained.kernels.tables import goto, pop_after, pop_before, push, push_after
+from constrained.kernels.tables import PASSING, goto, pop_after, pop_before, push, push_after
 from grammars.context_free.letters import ALL_LETTERS, Letters, ascii_ranges, letters, split
 from grammars.context_free.scans import Cut, Scan
 from grammars.context_free.stacks import BASE
@@ -92,8 +92,8 @@ def _state(machine: Machine, parser: Parser, step: Step | None) -> int:
     if step is None:
         return 0
     if step.outcome:
-        return machine.state((expand_leave, step.outcome, parser))
-    return machine.state((expand_enter, parser, step.frames, step.top)) if step.frames else step.top
+        return _passing(machine, (expand_leave, step.outcome, parser))
+    return _passing(machine, (expand_enter, parser, step.frames, step.top)) if step.frames else step.top
 
 
 def _after(machine: Machine, parser: Parser, step: Step) -> int:
@@ -104,6 +104,13 @@ def _after(machine: Machine, parser: Parser, step: Step) -> int:
         return goto(step.top)
     child = _state(machine, parser, Step(step.frames[1:], step.top))
     return push_after(child, _wait(machine, parser, step.frames[0]), waits=True)
+
+
+def _passing(machine: Machine, key: Key) -> int:
+    """The state of a key that does the same thing before every byte."""
+    state = machine.state(key)
+    machine.open(state, PASSING)
+    return state
 
 
 def _wait(machine: Machine, parser: Parser, node: int) -> int:
@@ -157,7 +164,7 @@ def _enter_embedded(machine: Machine, made: Transitions, parser: Parser, number:
     """Edges into a terminal that is a grammar of its own."""
     start = embedded_start(machine, parser, number)
     outcome = parser.outcome(Outcome(cuts=(Cut(number),)))
-    action = push(start, machine.state((expand_leave, outcome, parser)))
+    action = push(start, _passing(machine, (expand_leave, outcome, parser)))
     for byte in _unshared(machine, made, parser, number):
         made.on(byte, byte, action)
 
@@ -328,10 +335,10 @@ def _only(parser: Parser, scan: Scan, number: int) -> Scan:
 def _finished(machine: Machine, parser: Parser, finish: Finish) -> int:
     """The state in which a frame is left where the text ends; 0 if it may not end."""
     if finish.accepted:
-        return machine.state((expand_leave, SOLE))
+        return _passing(machine, (expand_leave, SOLE))
     if finish.ended or finish.below:
         outcome = Outcome(ended=finish.ended, ends=True, accepts=finish.below)
-        return machine.state((expand_leave, parser.outcome(outcome), parser))
+        return _passing(machine, (expand_leave, parser.outcome(outcome), parser))
     return 0
 
 
@@ -342,7 +349,7 @@ def resolve_node(machine: Machine, outcome: int, parser: Parser, node: int) -> i
     ended = [(one, node) for one in value.ended]
     if value.ends:
         if value.accepts and not stacks.below[node]:
-            return machine.state((expand_leave, SOLE))
+            return _passing(machine, (expand_leave, SOLE))
         return _finished(machine, parser, Closing(parser).finish([node] if value is AT_END else [], ended))
     if value.cuts and value.cuts[0].terminal in parser.embedded:
         closing = Closing(parser)
