@@ -3,7 +3,8 @@
 The rules of a grammar may have a way on that no text takes: with contextual lexing a terminal ends where nothing longer
 matches, ignored text is taken whole, and a terminal may want certain text to follow.  None of that matters where ignored
 text may stand between any two terminals, and each terminal has a text, its *witness*, that is read as this terminal
-whatever else is tried and that ends before the ignored text: every sentence of terminals can then be written.
+whatever else is tried and that ends before the ignored text: every sentence of terminals can then be written.  The same
+holds where nothing is ignored and each terminal may end with a space itself, behind which nothing makes it longer.
 """
 
 from __future__ import annotations
@@ -28,11 +29,13 @@ class Separation:
         words: for each terminal that is read, a witness, with the separator behind it; for line breaks of an indenter also
             without.
         first: the same without line breaks of an indenter.
+        apart: whether the text is none of the terminal before it.
     """
 
     text: str
     words: tuple[str, ...]
     first: tuple[str, ...]
+    apart: bool = True
     _safe: dict[Rx, bool] = field(default_factory=dict, repr=False)
 
     def admits(self, rest: Rx, cut: Cut) -> bool:
@@ -45,7 +48,7 @@ class Separation:
         """
         if rest is ALL:
             return True
-        if cut.column < 0 and self._is_safe(_after(rest, self.text)):
+        if self.apart and cut.column < 0 and self._is_safe(_after(rest, self.text)):
             return True
         return (cut.column >= 0 or cut.dropped) and all(self._is_safe(_after(rest, word)) for word in self.first)
 
@@ -84,13 +87,60 @@ def separation_of(grammar: ContextFree) -> Separation | None:
     """A way to write every sentence of terminals; None if none is seen."""
     if grammar.lexing == "contextual":
         for number in sorted(grammar.ignored, key=lambda one: grammar.terminals[one].order):
-            text = shortest(_always(grammar.terminals[number]))
-            if text is not None and len(text) == 1:
+            for text, rests in _short(grammar.terminals[number]):
                 found = _separated_by(grammar, number, text)
-                if found is not None:
+                if found is not None and rests.nullable and all(_after(rests, word) is ALL for word in found.first):
                     return found
-        return None
+        return _separated_by_themselves(grammar, " ")
     return _directly(grammar)
+
+
+def _short(terminal: Terminal) -> list[tuple[str, Rx]]:
+    """Texts of one character, each with what has to follow."""
+    words = [(shortest(rx), rests) for rx, rests in ((_always(terminal), ALL), *terminal.conditional)]
+    return [(word, rests) for word, rests in words if word is not None and len(word) == 1]
+
+
+def _separated_by_themselves(grammar: ContextFree, text: str) -> Separation | None:
+    """The witnesses where nothing is ignored, but each terminal may end with the text, and nothing makes it longer then."""
+    terminals = grammar.terminals
+    inserted = () if grammar.indentation is None else (grammar.indentation.indent, grammar.indentation.dedent)
+    newline = -1 if grammar.indentation is None else grammar.indentation.newline
+    strings = [number for number, one in enumerate(terminals) if one.literal]
+    words = []
+    first = []
+    for number in range(len(terminals)):
+        if number in inserted:
+            continue
+        word = _word(grammar, number, strings)
+        if grammar.ignored or word is None:
+            return None
+        if number == newline:
+            words.append(word)
+            continue  # what comes next follows the columns of the line
+        word = word.removesuffix(text) + text
+        if not _is_taken(grammar, number, word):
+            return None
+        words.append(word)
+        first.append(word)
+    if newline >= 0 and any(_begins(rx, "\n" + word[0]) for word in first for rx in _languages(terminals[newline])):
+        return None
+    return Separation(text, tuple(words), tuple(first), apart=False)
+
+
+def _is_taken(grammar: ContextFree, number: int, word: str) -> bool:
+    """Whether `word` is taken as this terminal whatever follows and whatever others are tried."""
+    terminal = grammar.terminals[number]
+    if terminal.literal or any(
+        other != number and (_may_take(one, word) or any(_begins(rx, word) for rx in _languages(one)))
+        for other, one in enumerate(grammar.terminals)
+        if one.order <= terminal.order
+    ):
+        return False
+    if any(not is_empty(rest) and moves(rest) for rest in (_after(rx, word) for rx in _languages(terminal))):
+        return False
+    taken = ((_always(terminal), ALL), *terminal.conditional)
+    return any(rests is ALL and rx is not NONE and _after(rx, word).nullable for rx, rests in taken)
 
 
 def _directly(grammar: ContextFree) -> Separation | None:

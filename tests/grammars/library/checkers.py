@@ -20,6 +20,7 @@ from typing import Any
 import lark
 import pytest
 from jsonschema import FormatChecker
+from lark.indenter import Indenter
 
 from grammars import library
 
@@ -39,7 +40,7 @@ def lark_parser(name: str) -> lark.Lark:
             "CLOSE_PAREN_types": value.indenter.close_parens,
             "tab_len": value.indenter.tab_len,
         }
-        options["postlex"] = type("Own", (lark.indenter.Indenter,), names)()
+        options["postlex"] = type("Own", (Indenter,), names)()
     return lark.Lark(value.text, source_path=str(Path(library.__file__).parent / f"{name}.lark"), **options)
 
 
