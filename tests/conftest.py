@@ -17,6 +17,10 @@ from constrained.vocabulary import Vocabulary
 settings.register_profile("constrained", deadline=None)
 settings.load_profile("constrained")
 
+os.environ["CONSTRAINED_KEEP_ROWS"] = (
+    "0"  # rows that earlier runs have left on disk must not stand in for those under test
+)
+
 DEFAULT_MODEL_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 

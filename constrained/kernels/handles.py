@@ -135,13 +135,13 @@ def _view(dtype: str, dimensions: int) -> Callable[[Int64, int], NDArray[Any]]:
             shape = tuple(int(length) for length in handles[slot, 1 : 1 + dimensions])
             size = int(np.prod(shape)) * np.dtype(dtype).itemsize
             memory = (ctypes.c_char * size).from_address(int(handles[slot, 0]))
-            return np.frombuffer(memory, dtype=dtype).reshape(shape)
+            return np.frombuffer(memoryview(memory), dtype=dtype).reshape(shape)
 
         return plain
 
     array = types.Array(numba.from_dtype(np.dtype(dtype)), dimensions, "C")
 
-    @intrinsic  # type: ignore[misc]
+    @intrinsic  # type: ignore[untyped-decorator]
     def table(_context: Any, _address: Any, _rows: Any, _columns: Any) -> Any:
         def lower(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
             made = make_array(array)(context, builder)
@@ -274,7 +274,7 @@ def bytes_of_rows(w: Int64, words: int) -> int:
 
 
 @inlined
-def _has_room(handles: Int64, w: Int64) -> bool:
+def has_room(handles: Int64, w: Int64) -> bool:
     """Whether one more walk and one more row fit into the tables and the budget, whatever they hold."""
     tokens = 32 * handles[T_DENSE, 2]
     rows = w[W_ROWS] - w[W_FIRST]
@@ -293,7 +293,7 @@ def _has_room(handles: Int64, w: Int64) -> bool:
 def walk_state(handles: Int64, memo: Int64, w: Int64, state: int) -> int:
     """`walk_beside` of `state` where its base has a dense local row, else `walk_alone`; -1 resumes. NO_ROOM: it may not fit."""
     if state >= 0:
-        if not _has_room(handles, w):
+        if not has_room(handles, w):
             return NO_ROOM
         w[W_STATE] = state
         w[W_RESUME] = 0
@@ -327,7 +327,7 @@ def walk_state(handles: Int64, memo: Int64, w: Int64, state: int) -> int:
 def compose_row(handles: Int64, memo: Int64, cells: Int32, w: Int64, state: int, cell: int, top: int) -> int:
     """`compose` of a configuration; a state of -1 resumes.  NO_ROOM: the row may not fit."""
     if state >= 0:
-        if not _has_room(handles, w):
+        if not has_room(handles, w):
             return NO_ROOM
         w[W_STATE], w[W_CELL], w[W_TOP] = state, cell, top
         w[W_RESUME] = 0

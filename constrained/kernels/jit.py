@@ -23,7 +23,8 @@ def _sources_digest() -> str:
     return digest.hexdigest()
 
 
-_STAMP = ("constrained", _sources_digest())
+STAMP = ("constrained", _sources_digest())
+"""What tells one version of the kernels from another."""
 
 
 def kernel(function: F) -> F:
@@ -57,5 +58,5 @@ def _compiled(function: F, *, inline: bool = False, counted: bool = False) -> F:
     compiled = numba.njit(cache=True, nogil=True, forceinline=inline, _nrt=counted)(function)
     cache_file: Any = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
     if cache_file is not None and hasattr(cache_file, "_source_stamp"):
-        cache_file._source_stamp = _STAMP
+        cache_file._source_stamp = STAMP
     return cast(F, compiled)

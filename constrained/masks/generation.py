@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from constrained.kernels import handles as h
 from constrained.kernels import tables as t
+from constrained.kernels import walk_registers as w
 
 _LEAST_DENSE = 64
 _SPARE_ROWS = 1024
@@ -54,3 +55,32 @@ class Generation:
     def write(self, number: int, row: NDArray[np.uint32]) -> bool:
         """Write row `number` into `row`, uint32[words]; False, and nothing written, if it is not one of this generation."""
         return bool(h.write_numbered(self.handles, number, row) >= 0)
+
+    def local_row(self, local: int) -> tuple[NDArray[np.uint32], NDArray[np.int32]]:
+        """Copies of a local row, uint32[words], and of its exits, int32[n, 3]."""
+        base, first, last, exits, exits_end = self.locals[local].tolist()
+        row: NDArray[np.uint32] = (
+            np.zeros(self.dense.shape[1], dtype=np.uint32) if base < 0 else self.dense[base].copy()
+        )
+        listed = self.pool[first:last]
+        np.bitwise_xor.at(row, listed >> 5, np.uint32(1) << (listed & 31).astype(np.uint32))
+        return row, self.exits[exits:exits_end].copy()
+
+    def add_local(self, registers: NDArray[np.int64], row: NDArray[np.uint32], exits: NDArray[np.int32]) -> int | None:
+        """Put a local row in as if it had been walked; its number, or None if there is no room."""
+        if not h.has_room(self.handles, registers):
+            return None
+        pool, top, local = int(registers[w.W_POOL]), int(registers[w.W_EXITS]), int(registers[w.W_LOCALS])
+        tokens = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))
+        base, end = -1, pool
+        if len(tokens) > registers[w.W_LIMIT_DENSE]:
+            base = int(registers[w.W_DENSE])
+            self.dense[base] = row
+            registers[w.W_DENSE] = base + 1
+        else:
+            end = pool + len(tokens)
+            self.pool[pool:end] = tokens
+        self.exits[top : top + len(exits)] = exits
+        self.locals[local] = (base, pool, end, top, top + len(exits))
+        registers[w.W_POOL], registers[w.W_EXITS], registers[w.W_LOCALS] = end, top + len(exits), local + 1
+        return local

@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 
 from constrained.automata.machine import Machine
 from constrained.automata.settling import indifferent
+from constrained.automata.strings import expand_string
 from constrained.kernels import handles as h
 from constrained.kernels import tables as t
 from constrained.kernels import walk_registers as w
 from constrained.kernels.branches import branch
 from constrained.limits import DEFAULT_LIMITS, Limits
 from constrained.masks.generation import Generation
+from constrained.masks.kept_rows import LEAST_COST, STATE_COST, LocalRow, kept_rows
 from constrained.masks.tally import Counters, Tally
 from constrained.vocabulary import Vocabulary
 from grammars.errors import LimitExceeded
@@ -97,11 +99,13 @@ class RowStore:
         self._registers[w.W_HORIZON] = self.machine.horizon
         self.rows = self._new_rows()
         self.tally = Tally()
+        self._kept = kept_rows(vocabulary)
         self._table: RowTable | None = None
         self._table_lock = threading.Lock()
         self._completions: CompletionStore | None = None
         self._misses = 0
         self._local_walks = 0
+        self._kept_rows = 0
         self._evictions = 0
 
     def counters(self) -> Counters:
@@ -111,6 +115,7 @@ class RowStore:
             hits=self.tally.total(),
             misses=self._misses,
             local_walks=self._local_walks,
+            kept_rows=self._kept_rows,
             walked_nodes=int(registers[w.W_WALKED]),
             states=self.machine.state_count,
             rows=int(registers[w.W_ROWS]),
@@ -291,6 +296,9 @@ class RowStore:
             if states[state, t.S_LOCAL] >= 0:
                 pending.pop()
                 continue
+            if self._kept is not None and self._take_kept(state):
+                pending.pop()
+                continue
             base = int(states[state, t.S_BASE])
             if base >= 0 and states[base, t.S_LOCAL] < 0:
                 pending.append(base)
@@ -304,6 +312,7 @@ class RowStore:
     def _walk_local(self, state: int) -> None:
         machine, registers, rows = self.machine, self._registers, self.rows
         self._local_walks += 1
+        walked = int(registers[w.W_WALKED])
         made = machine.state_count
         status = h.walk_state(rows.handles, machine.memo, registers, state)
         while status != t.OK:
@@ -312,6 +321,33 @@ class RowStore:
         if registers[w.W_OPEN]:
             tokens = rows.open_locals[int(machine.states[state, t.S_LOCAL])] = self._taken_open()
             registers[w.W_BUDGET] -= _list_bytes(tokens)
+        elif self._kept is not None:
+            cost = int(registers[w.W_WALKED]) - walked + STATE_COST * (machine.state_count - made)
+            if cost >= LEAST_COST:
+                self._keep(state, cost)
+
+    def _take_kept(self, state: int) -> bool:
+        """Use the local row of an earlier process, if there is one."""
+        key = self.machine.key(state)
+        if self._kept is None or key[0] is not expand_string:
+            return False
+        found = self._kept.get(key[1], key[2])
+        if found is None:
+            return False
+        local = self.rows.add_local(self._registers, found.dense, found.exits)
+        if local is None:
+            raise _Full
+        self.machine.states[state, t.S_LOCAL] = local
+        self._kept_rows += 1
+        return True
+
+    def _keep(self, state: int, cost: int) -> None:
+        """Have the local row of a string kept for other processes."""
+        key = self.machine.key(state)
+        if self._kept is not None and key[0] is expand_string:
+            dense, exits = self.rows.local_row(int(self.machine.states[state, t.S_LOCAL]))
+            if (exits[:, t.E_STATE] < 0).all():  # an exit by a byte of the frame below names a state of this machine
+                self._kept.put(key[1], key[2], LocalRow(dense, exits, cost))
 
     def _supply(self, status: int, made: int) -> None:
         """Make what a kernel said is missing; there were `made` states when it began."""

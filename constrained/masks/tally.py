@@ -23,6 +23,7 @@ class Counters:
         hits: rows that were there when a token was committed or a mask was asked for.
         misses: rows that had to be composed.
         local_walks: walks of the whole trie from one state.
+        kept_rows: such walks that were not made, since an earlier process had made them.
         walked_nodes: trie nodes visited by all walks.
         states, rows: how many have been made.
         bytes: memory of tables, rows and memos.
@@ -32,6 +33,7 @@ class Counters:
     hits: int
     misses: int
     local_walks: int
+    kept_rows: int
     walked_nodes: int
     states: int
     rows: int

@@ -29,7 +29,9 @@ def test_the_figures_of_test_data_come_as_json(data: str, capsys: pytest.Capture
     report = json.loads(capsys.readouterr().out)
     assert (report["cases"], report["right"], report["tokens"]) == (2, 2, 16)
     assert set(report["tbm"]) == {"p50", "p90", "p99", "p99.9", "mean", "max"}
-    assert set(report["counters"]) == {"hits", "misses", "local_walks", "walked_nodes", "states", "rows", "bytes"}
+    assert set(report["counters"]) == {
+        "hits", "misses", "local_walks", "kept_rows", "walked_nodes", "states", "rows", "bytes", "evictions",
+    }  # fmt: skip
 
 
 def test_the_figures_come_as_lines(data: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,249 @@
+"""The commonest expensive rows on disk: local rows of strings, so that the next process does not walk for them.
+
+A local row of a string depends on the vocabulary, on the language, and on the code; nothing else.  A file holds those of
+one vocabulary that took the longest walks.  It is named by the vocabulary's fingerprint and the digest of the sources that
+rows come from, read when the first store of a vocabulary is made, and written when the interpreter ends.
+
+A file is a magic line, the SHA-256 of what follows, a JSON head, and compressed rows.  It is written beside its place and
+renamed, so that readers and other writers see whole files only; one that does not check out is ignored and written again.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import hashlib
+import json
+import os
+import tempfile
+import threading
+import weakref
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from constrained.cache_folder import cache_folder
+from constrained.kernels import jit
+from constrained.masks.language_digest import language_digest
+from constrained.vocabulary import Vocabulary
+from grammars.regular import Rx
+
+ENVIRONMENT = "CONSTRAINED_KEEP_ROWS"
+"""The environment variable that, set to 0, keeps rows from being read from disk and written to it."""
+LEAST_COST, STATE_COST = 20_000, 1_000
+"""Cheaper walks are not worth to be remembered.  The unit is a visited node of the trie, some 10 ns; a state that had to be
+made for the walk is as dear as a thousand of them."""
+LEAST_TOKENS = 4_096
+"""Vocabularies with fewer tokens have no long walks."""
+_MOST_BYTES = 4 << 20
+_MOST_NEW = 256
+"""Rows that one process adds at most."""
+_MAGIC = b"constrained rows 1\n"
+_DIGEST_BYTES = 32
+_SOURCES = (
+    "constrained/automata/machine.py",
+    "constrained/automata/transitions.py",
+    "constrained/automata/strings.py",
+    "constrained/automata/character_classes.py",
+    "constrained/automata/code_points.py",
+    "constrained/masks/row_store.py",
+    "constrained/masks/language_digest.py",
+)
+Languages = tuple[Rx, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LocalRow:
+    """The local row of a state.
+
+    Attributes:
+        dense: uint32[words], the tokens.
+        exits: int32[n, 3], `E_*` columns; none of them names a state.
+        cost: what the walk for it took, in units of `LEAST_COST`.
+    """
+
+    dense: NDArray[np.uint32]
+    exits: NDArray[np.int32]
+    cost: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A row as it is on disk: compressed, with what tells at a glance which languages it cannot be of."""
+
+    orders: tuple[int, ...]
+    cost: int
+    data: bytes
+
+
+class KeptRows:
+    """The rows of one vocabulary that are on disk, and those that are to be."""
+
+    def __init__(self, fingerprint: str, words: int) -> None:
+        self._words = words
+        self._name = f"{fingerprint[:32]}-{_version()}.rows"
+        self._lock = threading.Lock()
+        self._entries = _read(self._path)
+        self._orders = {entry.orders for entry in self._entries.values()}
+        self._new: dict[tuple[bool, Languages], LocalRow] = {}
+
+    @property
+    def _path(self) -> Path:
+        return cache_folder() / "rows" / self._name
+
+    def get(self, canonical: bool, languages: Languages) -> LocalRow | None:
+        """The row of a string that reads `languages`, if it is kept."""
+        if (canonical, *[rx.order for rx in languages]) not in self._orders:
+            return None
+        key = _key(canonical, languages)
+        entry = None if key is None else self._entries.get(key)
+        return None if entry is None else _unpacked(entry, self._words)
+
+    def put(self, canonical: bool, languages: Languages, row: LocalRow) -> None:
+        """Note a row that has been made, to be written at the end."""
+        with self._lock:
+            new = self._new
+            if len(new) >= _MOST_NEW:
+                cheapest = min(new, key=lambda key: new[key].cost)
+                if row.cost <= new[cheapest].cost:
+                    return
+                del new[cheapest]
+            new[canonical, languages] = row
+
+    def write(self) -> None:
+        """Merge what has been made into the file; one that cannot be written only costs the next process its walks."""
+        with self._lock:
+            new, self._new = self._new, {}
+        made: dict[str, _Entry] = {}
+        for (canonical, languages), row in new.items():
+            key = _key(canonical, languages)
+            if key is not None:
+                made[key] = _packed((canonical, *[rx.order for rx in languages]), row)
+        if not made:
+            return
+        entries = _read(self._path) | made  # what other processes have written since is kept
+        with contextlib.suppress(OSError):
+            _write_whole(self._path, _file(self._name, entries))
+
+
+def kept_rows(vocabulary: Vocabulary) -> KeptRows | None:
+    """The rows kept for a vocabulary; None for small ones, or where the environment says that none are."""
+    if len(vocabulary.trie.token_ids) < LEAST_TOKENS or os.environ.get(ENVIRONMENT) == "0":
+        return None
+    with _lock:
+        found = _in_use.get(vocabulary.fingerprint)
+        if found is None:
+            found = _in_use[vocabulary.fingerprint] = KeptRows(vocabulary.fingerprint, vocabulary.row_words)
+            weakref.finalize(vocabulary, _let_go, vocabulary.fingerprint)
+        return found
+
+
+def _let_go(fingerprint: str) -> None:
+    """The vocabulary is gone: write what was made for it now, or with the others when the interpreter ends."""
+    with _lock:
+        found = _in_use.pop(fingerprint, None)
+    if found is not None:
+        found.write()
+
+
+@atexit.register
+def _write_all() -> None:
+    for found in [*_in_use.values()]:
+        found.write()
+
+
+_lock = threading.RLock()
+_in_use: dict[str, KeptRows] = {}
+
+
+@cache
+def _version() -> str:
+    """The digest of the sources that rows come from."""
+    root = Path(__file__).resolve().parents[2]
+    digest = hashlib.blake2b(repr(jit.STAMP).encode(), digest_size=16)
+    for path in [*(root / name for name in _SOURCES), *sorted((root / "grammars/regular").glob("*.py"))]:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _key(canonical: bool, languages: Languages) -> str | None:
+    """The name of a row: the digests of the languages in their order."""
+    digest = hashlib.blake2b(bytes([canonical]), digest_size=16)
+    for rx in languages:
+        part = language_digest(rx)
+        if part is None:
+            return None
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def _packed(orders: tuple[int, ...], row: LocalRow) -> _Entry:
+    return _Entry(
+        orders, row.cost, zlib.compress(row.dense.astype("<u4").tobytes() + row.exits.astype("<i4").tobytes(), 3)
+    )
+
+
+def _unpacked(entry: _Entry, words: int) -> LocalRow:
+    data = zlib.decompress(entry.data)
+    dense = np.frombuffer(data, dtype="<u4", count=words)
+    exits = np.frombuffer(data, dtype="<i4", offset=4 * words).reshape(-1, 3)
+    return LocalRow(dense, exits, entry.cost)
+
+
+def _read(path: Path) -> dict[str, _Entry]:
+    """The rows in a file; none if it is not there or not sound."""
+    try:
+        data = path.read_bytes()
+        start = len(_MAGIC) + _DIGEST_BYTES
+        if not data.startswith(_MAGIC) or data[len(_MAGIC) : start] != _checksum([memoryview(data)[start:]]):
+            return {}
+        end = data.index(b"\n", start)
+        found = {}
+        at = end + 1
+        name, rows = json.loads(data[start:end])
+        if name != path.name:
+            return {}
+        for key, orders, cost, size in rows:
+            found[key] = _Entry((bool(orders[0]), *orders[1:]), cost, data[at : at + size])
+            at += size
+        return found
+    except (OSError, ValueError, TypeError, IndexError):
+        return {}
+
+
+def _file(name: str, entries: dict[str, _Entry]) -> list[bytes]:
+    """A file of those entries that took the longest walks, as far as there is room."""
+    head, rows, size = [], [], 0
+    for key, entry in sorted(entries.items(), key=lambda item: -item[1].cost):
+        size += len(entry.data)
+        if size > _MOST_BYTES:
+            break
+        head.append((key, entry.orders, entry.cost, len(entry.data)))
+        rows.append(entry.data)
+    body = [json.dumps((name, head)).encode(), b"\n", *rows]
+    return [_MAGIC, _checksum(body), *body]
+
+
+def _checksum(chunks: Iterable[bytes | memoryview]) -> bytes:
+    digest = hashlib.sha256()
+    for chunk in chunks:
+        digest.update(chunk)
+    return digest.digest()
+
+
+def _write_whole(path: Path, chunks: Iterable[bytes]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.writelines(chunks)
+        os.replace(name, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        raise
