@@ -57,6 +57,7 @@ from constrained.kernels.walk_registers import (
     F_TOP,
     W_CELL,
     W_CHAIN,
+    W_DENSE,
     W_DEPTH,
     W_DETAIL,
     W_EXIT,
@@ -84,6 +85,7 @@ from constrained.kernels.walk_registers import (
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
 UInt8 = NDArray[np.uint8]
+UInt32 = NDArray[np.uint32]
 UInt64 = NDArray[np.uint64]
 
 _BETWEEN = -1
@@ -119,7 +121,8 @@ def file_row(states: Int32, memo: Int64, cells: Int32, w: Int64) -> None:
 @kernel
 def compose(
     states: Int32, maps: UInt8, actions: Int64, memo: Int64, cells: Int32, loops: UInt64, nodes: Int32, bytes_: UInt8,
-    below: UInt64, token_ids: Int32, eos: Int32, pool: Int32, locals_: Int32, rows: Int32, exits: Int32, frames: Int32, w: Int64,
+    below: UInt64, token_ids: Int32, eos: Int32, pool: Int32, dense: UInt32, locals_: Int32, rows: Int32, exits: Int32,
+    frames: Int32, w: Int64,
 ) -> int:  # fmt: skip
     """Complete the local row of w[W_STATE] with what the stack below w[W_CELL] allows after each exit; memoise it.
 
@@ -253,9 +256,24 @@ def compose(
         w[W_OUTCOME] = outcome
         return status
     at = w[W_ROWS] - w[W_FIRST]
-    rows[at, R_DENSE] = locals_[local, L_DENSE]
-    rows[at, R_IDS] = locals_[local, L_IDS]
-    rows[at, R_IDS_END] = locals_[local, L_IDS_END]
+    base, first, last = locals_[local, L_DENSE], locals_[local, L_IDS], locals_[local, L_IDS_END]
+    if pool_top - w[W_POOL_START] > dense.shape[1]:
+        # a row of its own takes less than the list
+        made = w[W_DENSE]
+        w[W_DENSE] = made + 1
+        for word in range(dense.shape[1]):
+            dense[made, word] = dense[base, word] if base >= 0 else np.uint32(0)
+        for place in range(first, last):
+            token = pool[place]
+            dense[made, token >> 5] ^= np.uint32(1) << np.uint32(token & 31)
+        for place in range(w[W_POOL_START], pool_top):
+            token = pool[place]
+            dense[made, token >> 5] ^= np.uint32(1) << np.uint32(token & 31)
+        pool_top = w[W_POOL_START]
+        base, first, last = made, pool_top, pool_top
+    rows[at, R_DENSE] = base
+    rows[at, R_IDS] = first
+    rows[at, R_IDS_END] = last
     rows[at, R_MORE] = w[W_POOL_START]
     rows[at, R_MORE_END] = pool_top
     w[W_FOUND] = w[W_ROWS]
