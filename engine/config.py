@@ -1,4 +1,4 @@
-"""What a decoder-only transformer of the Llama family is made of, read from a GGUF's metadata or a `config.json`."""
+"""What a decoder-only transformer is made of, read from a GGUF's metadata or a `config.json`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import Any, Literal
 
 from engine.errors import ModelFileError, UnknownArchitecture
 
-ARCHITECTURES = ("llama", "mistral", "qwen2", "qwen3")
+GGUF_ARCHITECTURES = ("llama", "mistral", "qwen2", "qwen3")
 
-RopeKind = Literal["default", "linear", "dynamic", "llama3", "yarn"]
-ROPE_KINDS: tuple[RopeKind, ...] = ("default", "linear", "dynamic", "llama3", "yarn")
+RopeKind = Literal["default", "linear", "dynamic", "llama3", "yarn", "longrope"]
+ROPE_KINDS: tuple[RopeKind, ...] = ("default", "linear", "dynamic", "llama3", "yarn", "longrope")
+
+Activation = Literal["silu", "gelu_tanh"]
 
 
 @dataclass(frozen=True)
@@ -21,11 +23,13 @@ class RopeConfig:
     Attributes:
         theta: base of the geometric series of frequencies.
         kind: `"default"`, `"linear"` (positions divided by `factor`), `"dynamic"` (unscaled up to `original_context`,
-            beyond which this engine does not go), `"llama3"` or `"yarn"` (Peng et al. 2023).
+            beyond which this engine does not go), `"llama3"`, `"yarn"` (Peng et al. 2023) or `"longrope"` (Ding et al.
+            2024; with its short factors, up to `original_context`).
         factor: stretch of the context.
         original_context: context length of the pretraining, in tokens.
         low_frequency_factor, high_frequency_factor: the band that `"llama3"` interpolates in.
         beta_fast, beta_slow, attention_factor, mscale, mscale_all_dim, truncate: see YaRN, section 3.
+        short_factors: divisors of the frequencies of `"longrope"`, one per frequency.
     """
 
     theta: float = 10_000.0
@@ -40,6 +44,48 @@ class RopeConfig:
     mscale: float | None = None
     mscale_all_dim: float | None = None
     truncate: bool = True
+    short_factors: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class LatentConfig:
+    """Multi-head latent attention (DeepSeek-V2, section 2.1): widths of what keys and values are made from.
+
+    Attributes:
+        rank: width of the compressed keys and values, which is what a cache holds besides the rotated part.
+        query_rank: width of the compressed queries; 0: they are not compressed.
+        unrotated, rotated: dimensions of each query and key head without and with RoPE; the rotated keys are shared.
+        value_dim: dimensions of each value head.
+    """
+
+    rank: int
+    query_rank: int
+    unrotated: int
+    rotated: int
+    value_dim: int
+
+
+@dataclass(frozen=True)
+class ExpertsConfig:
+    """A mixture of experts in place of the MLP (DeepSeek-V2, section 2.2).
+
+    Attributes:
+        count, chosen: experts of a layer, and how many of them each token goes through.
+        inner: hidden width of one expert.
+        shared: experts that every token goes through besides.
+        first_layer: layers before it have a plain MLP.
+        groups, chosen_groups: experts are chosen from the best `chosen_groups` of equal `groups`; 1: from all.
+        scale: factor of the chosen experts' weights.
+    """
+
+    count: int
+    chosen: int
+    inner: int
+    shared: int
+    first_layer: int
+    groups: int = 1
+    chosen_groups: int = 1
+    scale: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -49,7 +95,15 @@ class ModelConfig:
     Attributes:
         vocab_size: length of a row of logits; may exceed the number of the tokenizer's tokens.
         context_length: most positions of one sequence.
-        rope_dims: leading dimensions of each head that are rotated.
+        kv_heads, head_dim: of what a cache holds; with `latent`, one head of `rank + rotated` dimensions.
+        rotary_dim: leading dimensions of each head that are rotated; 0: all.
+        windows: of each layer, how many positions a query sees, its own among them; 0: all.  Empty: 0 everywhere.
+        unrotated_layers: layers without RoPE.
+        local_rope: RoPE of the layers that have a window; `None`: the same as the others'.
+        attention_scale: factor of the scores; `None`: 1 / sqrt(head_dim).
+        attention_softcap, logit_softcap: c · tanh(x / c) of scores and logits; 0: none.
+        embedding_scale: factor of the embedding, rounded to the dtype.
+        post_norms: the outputs of attention and MLP are normalised before they are added (Gemma 2).
         eos_token_ids: tokens that end a generation, in the order in which the model's files name them.
     """
 
@@ -69,27 +123,59 @@ class ModelConfig:
     output_bias: bool = False
     mlp_bias: bool = False
     qk_norm: bool = False
+    activation: Activation = "silu"
+    rotary_dim: int = 0
+    windows: tuple[int, ...] = ()
+    unrotated_layers: tuple[int, ...] = ()
+    local_rope: RopeConfig | None = None
+    attention_scale: float | None = None
+    attention_softcap: float = 0.0
+    logit_softcap: float = 0.0
+    embedding_scale: float = 1.0
+    post_norms: bool = False
+    latent: LatentConfig | None = None
+    experts: ExpertsConfig | None = None
     bos_token_id: int | None = None
     pad_token_id: int | None = None
     eos_token_ids: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.architecture not in ARCHITECTURES:
-            raise UnknownArchitecture(
-                f"unknown architecture {self.architecture!r}: this engine runs {', '.join(ARCHITECTURES)}"
-            )
+        from engine.architectures import find
+
+        find(self.architecture)
         if self.kv_heads < 1 or self.query_heads % self.kv_heads:
             raise ModelFileError(
                 f"{self.query_heads} query heads cannot share {self.kv_heads} key/value heads: "
                 "the first must be a multiple of the second"
             )
-        if self.head_dim % 2:
-            raise ModelFileError(f"head dimension {self.head_dim} is odd, but RoPE rotates pairs")
+        if self.rotated % 2:
+            raise ModelFileError(f"head dimension {self.rotated} is odd, but RoPE rotates pairs")
+        if self.windows and len(self.windows) != self.layers:
+            raise ModelFileError(f"windows of {len(self.windows)} layers for a model of {self.layers}")
 
     @property
     def group_size(self) -> int:
         """Query heads that share one key/value head."""
         return self.query_heads // self.kv_heads
+
+    @property
+    def rotated(self) -> int:
+        """Dimensions of each head that RoPE turns."""
+        return self.latent.rotated if self.latent else self.rotary_dim or self.head_dim
+
+    @property
+    def value_dim(self) -> int:
+        """Dimensions of a cached value head: none with `latent`, where values are a part of the keys."""
+        return 0 if self.latent else self.head_dim
+
+    @property
+    def kv_values_per_token(self) -> int:
+        """Numbers that a cache keeps for one token, over all layers."""
+        return self.layers * self.kv_heads * (self.head_dim + self.value_dim)
+
+    def window(self, layer: int) -> int:
+        """Positions that a query of `layer` sees, its own among them; 0: all."""
+        return self.windows[layer] if self.windows else 0
 
     @classmethod
     def from_huggingface(cls, config: Mapping[str, Any], generation: Mapping[str, Any] | None = None) -> ModelConfig:
@@ -99,48 +185,9 @@ class ModelConfig:
             UnknownArchitecture: `model_type`, activation or RoPE kind that the engine does not compute.
             ModelFileError: a key that every configuration of the family has is missing.
         """
-        architecture = str(config.get("model_type", "(none)"))
-        if architecture not in ARCHITECTURES:
-            raise UnknownArchitecture(
-                f"unknown architecture {architecture!r} in config.json: this engine runs {', '.join(ARCHITECTURES)}"
-            )
-        activation = config.get("hidden_act", "silu")
-        if activation not in ("silu", "swish"):
-            raise UnknownArchitecture(f"activation {activation!r} in config.json: only 'silu' is computed")
-        try:
-            hidden, query_heads = int(config["hidden_size"]), int(config["num_attention_heads"])
-            layers, context = int(config["num_hidden_layers"]), int(config["max_position_embeddings"])
-            vocab, intermediate = int(config["vocab_size"]), int(config["intermediate_size"])
-        except KeyError as missing:
-            raise ModelFileError(f"config.json has no {missing.args[0]!r}: take a whole {architecture} model") from None
-        rope, context = _huggingface_rope(config, context)
-        window = config.get("sliding_window")
-        if window is not None and config.get("use_sliding_window", architecture == "mistral"):
-            # Inside the first window a sliding mask equals the causal one, so the model is exact up to there.
-            context = min(context, int(window))
-        bias = bool(config.get("attention_bias", False))
-        ends = (generation or {}).get("eos_token_id", config.get("eos_token_id"))
-        return cls(
-            architecture=architecture,
-            vocab_size=vocab,
-            hidden_size=hidden,
-            layers=layers,
-            query_heads=query_heads,
-            kv_heads=int(config.get("num_key_value_heads") or query_heads),
-            head_dim=int(config.get("head_dim") or hidden // query_heads),
-            intermediate_size=intermediate,
-            context_length=context,
-            norm_eps=float(config.get("rms_norm_eps", 1e-6)),
-            rope=rope,
-            tied_embeddings=bool(config.get("tie_word_embeddings", False)),
-            qkv_bias=bias or architecture == "qwen2",
-            output_bias=bias,
-            mlp_bias=bool(config.get("mlp_bias", False)),
-            qk_norm=architecture == "qwen3",
-            bos_token_id=_first(config.get("bos_token_id")),
-            pad_token_id=_first(config.get("pad_token_id")),
-            eos_token_ids=_ids(ends),
-        )
+        from engine.architectures import read_huggingface
+
+        return read_huggingface(config, generation or {})
 
     @classmethod
     def from_gguf(cls, metadata: Mapping[str, Any], tensors: Collection[str]) -> ModelConfig:
@@ -150,9 +197,10 @@ class ModelConfig:
             UnknownArchitecture, ModelFileError: as in `from_huggingface`.
         """
         architecture = str(metadata.get("general.architecture", "(none)"))
-        if architecture not in ARCHITECTURES:
+        if architecture not in GGUF_ARCHITECTURES:
             raise UnknownArchitecture(
-                f"unknown architecture {architecture!r} in the GGUF: this engine runs {', '.join(ARCHITECTURES)}"
+                f"unknown architecture {architecture!r} in the GGUF: this engine runs {', '.join(GGUF_ARCHITECTURES)} "
+                "from a GGUF, and more from safetensors"
             )
         if f"{architecture}.expert_count" in metadata:
             raise UnknownArchitecture(f"a mixture of experts ({architecture}): only dense models are computed")
@@ -180,7 +228,8 @@ class ModelConfig:
             kv_heads=int(field("attention.head_count_kv", query_heads)),
             head_dim=head_dim,
             intermediate_size=int(field("feed_forward_length")),
-            context_length=min(context, window) if window else context,
+            context_length=context,
+            windows=(window,) * int(field("block_count")) if window else (),
             norm_eps=float(field("attention.layer_norm_rms_epsilon")),
             rope=rope,
             tied_embeddings="output.weight" not in names,
@@ -188,8 +237,8 @@ class ModelConfig:
             output_bias="blk.0.attn_output.bias" in names,
             mlp_bias="blk.0.ffn_gate.bias" in names,
             qk_norm="blk.0.attn_q_norm.weight" in names,
-            bos_token_id=_first(metadata.get("tokenizer.ggml.bos_token_id")),
-            pad_token_id=_first(metadata.get("tokenizer.ggml.padding_token_id")),
+            bos_token_id=first_id(metadata.get("tokenizer.ggml.bos_token_id")),
+            pad_token_id=first_id(metadata.get("tokenizer.ggml.padding_token_id")),
             eos_token_ids=gguf_end_tokens(metadata),
         )
 
@@ -197,37 +246,7 @@ class ModelConfig:
 def gguf_end_tokens(metadata: Mapping[str, Any]) -> tuple[int, ...]:
     """Tokens that end a text, a turn or a message, by a GGUF's metadata."""
     keys = (f"tokenizer.ggml.{name}_token_id" for name in ("eos", "eot", "eom"))
-    return _ids([metadata[key] for key in keys if key in metadata])
-
-
-def _huggingface_rope(config: Mapping[str, Any], context: int) -> tuple[RopeConfig, int]:
-    """RoPE of a `config.json` of either spelling (`rope_parameters`, or `rope_theta` with `rope_scaling`)."""
-    given: Mapping[str, Any] = config.get("rope_parameters") or config.get("rope_scaling") or {}
-    theta = float(given.get("rope_theta") or config.get("rope_theta") or 10_000.0)
-    kind = given.get("rope_type") or given.get("type") or "default"
-    if float(given.get("partial_rotary_factor") or config.get("partial_rotary_factor") or 1.0) != 1.0:
-        raise UnknownArchitecture("RoPE over a part of each head: only whole heads are rotated")
-    original = int(given.get("original_max_position_embeddings") or context)
-    factor = given.get("factor")
-    if factor is None:
-        factor = context / original if kind == "yarn" else 1.0
-    optional = {
-        ours: given[theirs]
-        for ours, theirs in (
-            ("low_frequency_factor", "low_freq_factor"),
-            ("high_frequency_factor", "high_freq_factor"),
-            ("beta_fast", "beta_fast"),
-            ("beta_slow", "beta_slow"),
-            ("attention_factor", "attention_factor"),
-            ("mscale", "mscale"),
-            ("mscale_all_dim", "mscale_all_dim"),
-            ("truncate", "truncate"),
-        )
-        if given.get(theirs) is not None
-    }
-    rope = RopeConfig(theta, _rope_kind(kind), float(factor), original, **optional)
-    # `"dynamic"` changes the base with the length, which keys already cached do not follow: stop where it would begin.
-    return rope, min(context, original) if kind == "dynamic" else context
+    return token_ids([metadata[key] for key in keys if key in metadata])
 
 
 def _gguf_rope(metadata: Mapping[str, Any], architecture: str, context: int, has_factors: bool) -> RopeConfig:
@@ -241,26 +260,26 @@ def _gguf_rope(metadata: Mapping[str, Any], architecture: str, context: int, has
         return RopeConfig(theta, original_context=context)
     return RopeConfig(
         theta,
-        _rope_kind(kind),
+        rope_kind(kind),
         factor=float(metadata.get(prefix + "scaling.factor", 1.0)),
         original_context=int(metadata.get(prefix + "scaling.original_context_length", context)),
     )
 
 
-def _rope_kind(kind: str) -> RopeKind:
+def rope_kind(kind: str) -> RopeKind:
     for known in ROPE_KINDS:
         if kind == known:
             return known
     raise UnknownArchitecture(f"RoPE scaling {kind!r}: this engine computes {', '.join(ROPE_KINDS)}")
 
 
-def _ids(value: int | Collection[int] | None) -> tuple[int, ...]:
+def token_ids(value: int | Collection[int] | None) -> tuple[int, ...]:
     """Token ids named by an int, a list or nothing, without repetition."""
     if value is None:
         return ()
     return (value,) if isinstance(value, int) else tuple(dict.fromkeys(int(token) for token in value))
 
 
-def _first(value: int | Collection[int] | None) -> int | None:
-    ids = _ids(value)
+def first_id(value: int | Collection[int] | None) -> int | None:
+    ids = token_ids(value)
     return ids[0] if ids else None

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from engine.config import Activation
 from engine.devices import cpu_multiplies_bfloat16
 
 
@@ -66,12 +69,31 @@ class RMSNorm:
         return F.rms_norm(x, self._shape, self.weight, self.eps)
 
 
-class GatedMLP:
-    """down(silu(gate(x)) · up(x)), gate and up in one product (Shazeer 2020, SwiGLU)."""
+def gelu_tanh(x: Tensor) -> Tensor:
+    """GELU by its tanh approximation (Hendrycks & Gimpel 2016)."""
+    return F.gelu(x, approximate="tanh")
 
-    def __init__(self, gate_up: Linear, down: Linear) -> None:
+
+ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {"silu": F.silu, "gelu_tanh": gelu_tanh}
+
+
+class GatedMLP:
+    """down(activation(gate(x)) · up(x)), gate and up in one product (Shazeer 2020, SwiGLU and GEGLU)."""
+
+    def __init__(self, gate_up: Linear, down: Linear, activation: Activation = "silu") -> None:
         self.gate_up, self.down = gate_up, down
+        self._activation = ACTIVATIONS[activation]
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return self.down(self._inner(x))
 
     def add_to(self, residual: Tensor, x: Tensor) -> Tensor:
+        return self.down.add_to(residual, self._inner(x))
+
+    def _inner(self, x: Tensor) -> Tensor:
         gate, up = self.gate_up(x).chunk(2, dim=-1)
-        return self.down.add_to(residual, F.silu(gate) * up)
+        return self._activation(gate) * up
+
+    @property
+    def nbytes(self) -> int:
+        return self.gate_up.nbytes + self.down.nbytes

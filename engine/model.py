@@ -10,64 +10,19 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from engine import caches
-from engine.attention import Backend, attend, causal_mask
+from engine.attention import Backend
+from engine.blocks import Block
 from engine.caches import Cache
 from engine.config import ModelConfig
 from engine.devices import Packing
 from engine.errors import CacheError, ContextError, EngineError, TrainingError
-from engine.layers import GatedMLP, Linear, RMSNorm
+from engine.layers import Linear, RMSNorm
 from engine.packed import PackedLinear, make_linear
-from engine.rope import RotaryEmbedding, rotate
+from engine.rope import RotaryEmbedding
+from engine.step import Step
 
 if TYPE_CHECKING:
     from engine.text import Text
-
-
-class Block:
-    """One layer: x + attention(norm(x)), then x + mlp(norm(x))."""
-
-    def __init__(self, config: ModelConfig, layer: int, weights: Mapping[str, Tensor]) -> None:
-        def linear(name: str) -> Linear:
-            return make_linear(weights, f"layers.{layer}.{name}")
-
-        def norm(name: str) -> RMSNorm:
-            return RMSNorm(weights[f"layers.{layer}.{name}.weight"], config.norm_eps)
-
-        self.layer = layer
-        self.query_heads, self.kv_heads, self.head_dim = config.query_heads, config.kv_heads, config.head_dim
-        self.attention_norm, self.mlp_norm = norm("attention_norm"), norm("mlp_norm")
-        self.qkv, self.output = linear("qkv"), linear("output")
-        self.query_norm = norm("query_norm") if config.qk_norm else None
-        self.key_norm = norm("key_norm") if config.qk_norm else None
-        self.mlp = GatedMLP(linear("gate_up"), linear("down"))
-
-    def __call__(
-        self,
-        x: Tensor,
-        rotation: tuple[Tensor, Tensor],
-        cache: Cache | None,
-        mask: Tensor | None,
-        causal: bool,
-        backend: Backend,
-    ) -> Tensor:
-        """`x` [batch, new, hidden] → the same shape."""
-        batch, new, _ = x.shape
-        turned_heads = self.query_heads + self.kv_heads
-        heads = self.qkv(self.attention_norm(x)).view(batch, new, turned_heads + self.kv_heads, self.head_dim)
-        turning = heads.narrow(2, 0, turned_heads)
-        if self.query_norm is not None and self.key_norm is not None:
-            queries = turning.narrow(2, 0, self.query_heads)
-            keys = turning.narrow(2, self.query_heads, self.kv_heads)
-            turning = torch.cat((self.query_norm(queries), self.key_norm(keys)), dim=2)
-        turned = rotate(turning, *rotation).transpose(1, 2)
-        queries = turned.narrow(1, 0, self.query_heads)
-        keys = turned.narrow(1, self.query_heads, self.kv_heads)
-        values = heads.narrow(2, turned_heads, self.kv_heads).transpose(1, 2)
-        if cache is not None:
-            keys, values = cache.update(self.layer, keys, values)
-        mixed = attend(queries, keys, values, mask, causal, backend)
-        x = self.output.add_to(x, mixed.transpose(1, 2).reshape(batch, new, self.query_heads * self.head_dim))
-        return self.mlp.add_to(x, self.mlp_norm(x))
 
 
 class Model:
@@ -86,10 +41,18 @@ class Model:
         self.backend: Backend = "sdpa"
         self._embedding = weights["embedding.weight"]
         self.device, self.dtype = self._embedding.device, self._embedding.dtype
-        self._rotary = RotaryEmbedding(
-            config.rope, config.head_dim, self.device, self.dtype, weights.get("rope.factors")
-        )
-        self._blocks = [Block(config, layer, weights) for layer in range(config.layers)]
+        factors = weights.get("rope.factors")
+        rotary = RotaryEmbedding(config.rope, config.rotated, self.device, self.dtype, factors)
+        local = rotary
+        if config.local_rope is not None:
+            local = RotaryEmbedding(config.local_rope, config.rotated, self.device, self.dtype)
+
+        def rotary_of(layer: int) -> RotaryEmbedding | None:
+            if layer in config.unrotated_layers:
+                return None
+            return local if config.window(layer) else rotary
+
+        self._blocks = [Block(config, layer, weights, rotary_of(layer)) for layer in range(config.layers)]
         self._norm = RMSNorm(weights["norm.weight"], config.norm_eps)
         self._shares_head = "head.weight" not in weights
         self._head = Linear(self._embedding) if self._shares_head else make_linear(weights, "head")
@@ -160,27 +123,18 @@ class Model:
 
     def _run(self, input_ids: Tensor, held: tuple[int, ...], cache: Cache | None) -> Tensor:
         """Hidden states [batch, new, hidden] of tokens that begin at positions `held` of their rows."""
-        new, start = input_ids.shape[1], held[0]
-        mask, causal = None, False
-        if held.count(start) == len(held):
-            rotation = self._rotary.at(start, new)
-            if new > 1 and start == 0:
-                causal = True
-            elif new > 1:
-                positions = torch.arange(start, start + new, device=self.device).unsqueeze(0)
-                mask = causal_mask(positions, start + new)
-        else:
-            longest = max(held)
-            positions = torch.tensor(held, device=self.device).unsqueeze(1) + torch.arange(new, device=self.device)
-            rotation = self._rotary.gather(positions, longest + new - 1)
-            mask = causal_mask(positions, longest + new)
+        step = Step(held, input_ids.shape[1], cache, self.backend, self.device)
         x = F.embedding(input_ids, self._embedding)
+        if self.config.embedding_scale != 1.0:
+            x = x * torch.tensor(self.config.embedding_scale, dtype=x.dtype)
         for block in self._blocks:
-            x = block(x, rotation, cache, mask, causal, self.backend)
+            x = block(x, step)
         return x
 
     def _logits(self, hidden: Tensor) -> Tensor:
-        return self._head(self._norm(hidden)).float()
+        logits = self._head(self._norm(hidden)).float()
+        cap = self.config.logit_softcap
+        return (logits / cap).tanh() * cap if cap else logits
 
     def _counts(self, batch: int, new: int, lengths: Sequence[int] | None) -> tuple[int, ...]:
         if lengths is None:
@@ -204,17 +158,15 @@ class Model:
     @property
     def packing(self) -> Packing | None:
         """How the layers' weights are packed for decoding; `None`: not at all."""
-        first = self._blocks[0].qkv
+        first = self._blocks[0].attention.output
         return first.packing if isinstance(first, PackedLinear) else None
 
     @property
     def nbytes(self) -> int:
         """Bytes of the weights as they are held in memory."""
-        linears = [
-            linear for block in self._blocks for linear in (block.qkv, block.output, block.mlp.gate_up, block.mlp.down)
-        ]
         shared = self._shares_head and not self._head.packed
-        return self._embedding.nbytes + sum(linear.nbytes for linear in linears) + (0 if shared else self._head.nbytes)
+        layers = sum(block.nbytes for block in self._blocks)
+        return self._embedding.nbytes + layers + (0 if shared else self._head.nbytes)
 
 
 def _last(hidden: Tensor, counts: tuple[int, ...]) -> Tensor:

@@ -130,6 +130,7 @@ def make_linear(weights: Mapping[str, Tensor], name: str) -> Linear:
 def _matrices(weights: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
     """Name and matrix of every product of the model."""
     for key, tensor in weights.items():
-        if key.startswith("layers.") and key.endswith(".weight") and tensor.dim() == 2:
+        # The router decides more than it costs; experts are stacks of matrices, which no packed kernel takes.
+        if key.startswith("layers.") and key.endswith(".weight") and tensor.dim() == 2 and ".router." not in key:
             yield key.removesuffix(".weight"), tensor
     yield "head", weights["head.weight" if "head.weight" in weights else "embedding.weight"]

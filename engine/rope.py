@@ -27,6 +27,8 @@ def frequencies(rope: RopeConfig, head_dim: int, factors: Tensor | None = None) 
         return plain / rope.factor, 1.0
     if rope.kind == "llama3":
         return _llama3(rope, plain), 1.0
+    if rope.kind == "longrope":
+        return plain / torch.tensor(rope.short_factors), _longrope_attention_factor(rope)
     if rope.kind == "yarn":
         return _yarn(rope, plain, head_dim), _yarn_attention_factor(rope)
     return plain, 1.0
@@ -67,6 +69,13 @@ def _yarn_attention_factor(rope: RopeConfig) -> float:
     if rope.mscale and rope.mscale_all_dim:
         return scale(rope.mscale) / scale(rope.mscale_all_dim)
     return scale(1.0)
+
+
+def _longrope_attention_factor(rope: RopeConfig) -> float:
+    """Temperature of the attention, applied to cosines and sines (LongRoPE as Phi-3 has it)."""
+    if rope.attention_factor is not None:
+        return rope.attention_factor
+    return 1.0 if rope.factor <= 1 else math.sqrt(1 + math.log(rope.factor) / math.log(rope.original_context))
 
 
 class RotaryEmbedding:
@@ -111,5 +120,11 @@ class RotaryEmbedding:
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Turns `x` [batch, new, heads, head_dim] by the angles whose cosines and signed sines are given."""
-    return (x * cos).addcmul_(x.roll(x.shape[-1] // 2, dims=-1), sin)
+    """Turns `x` [batch, new, heads, head_dim] by the angles whose cosines and signed sines are given.
+
+    Where these are narrower than a head, its leading dimensions are turned and the others stay.
+    """
+    width = cos.shape[-1]
+    if width < x.shape[-1]:
+        return torch.cat((rotate(x[..., :width], cos, sin), x[..., width:]), dim=-1)
+    return (x * cos).addcmul_(x.roll(width // 2, dims=-1), sin)

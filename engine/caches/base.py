@@ -18,7 +18,7 @@ from engine.errors import CacheError, TrainingError
 
 
 class Cache(ABC):
-    """Keys and values of `batch` rows; slot j of a row holds the row's position j.
+    """Keys and values of `batch` rows; slot j of a row holds the row's position `first` + j, as a rule j.
 
     Attributes:
         name: what `engine.caches.create` calls this kind.
@@ -64,9 +64,13 @@ class Cache(ABC):
     def nbytes(self) -> int:
         """Bytes allocated for keys and values now."""
 
+    def first(self, layer: int) -> int:
+        """Position in slot 0 of what `update` returns for `layer` in the step that is open."""
+        return 0
+
     @abstractmethod
     def _store(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Writes one layer's step and returns the views [batch, kv_heads, longest + new, head_dim]."""
+        """Writes one layer's step and returns [batch, kv_heads, longest + new - first, head_dim or value_dim]."""
 
     @abstractmethod
     def _take(self, rows: Sequence[int]) -> Self:
@@ -82,11 +86,12 @@ class Cache(ABC):
             self._slots = ends.unsqueeze(1) + torch.arange(new, device=self.device)
 
     def update(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Writes a layer's new keys and values, each [batch, kv_heads, new, head_dim], behind those of every row.
+        """Writes a layer's new keys and values, [batch, kv_heads, new, head_dim and value_dim], behind those of every row.
 
         Returns:
-            All keys and values of the layer, the new ones included: [batch, kv_heads, longest + new, head_dim].  Slots
-            above a row's own end hold nothing of meaning; the mask hides them.
+            The layer's keys and values from position `first` on, the new ones included: [batch, kv_heads,
+            longest + new - first, head_dim and value_dim].  Slots above a row's own end hold nothing of meaning; the
+            mask hides them.
 
         Raises:
             TrainingError: the tensors carry autograd history.

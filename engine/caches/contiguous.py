@@ -24,12 +24,12 @@ class ContiguousCache(Cache):
     ) -> None:
         super().__init__(config, batch, device, dtype)
         self._capacity = capacity
-        self._keys = [self._allocate(capacity) for _ in range(config.layers)]
-        self._values = [self._allocate(capacity) for _ in range(config.layers)]
+        self._keys = [self._allocate(capacity, config.head_dim) for _ in range(config.layers)]
+        self._values = [self._allocate(capacity, config.value_dim) for _ in range(config.layers)]
 
-    def _allocate(self, slots: int) -> Tensor:
+    def _allocate(self, slots: int, width: int) -> Tensor:
         # Zeros, not whatever was in memory: a masked NaN would still spoil the product with the values.
-        shape = (self.batch, self.config.kv_heads, slots, self.config.head_dim)
+        shape = (self.batch, self.config.kv_heads, slots, width)
         return torch.zeros(shape, device=self.device, dtype=self.dtype)
 
     @property
@@ -47,9 +47,9 @@ class ContiguousCache(Cache):
             all_keys.narrow(2, start, self._new).copy_(keys)
             all_values.narrow(2, start, self._new).copy_(values)
         else:
-            slots = self._slots[:, None, :, None].expand_as(keys)
-            all_keys.scatter_(2, slots, keys)
-            all_values.scatter_(2, slots, values)
+            slots = self._slots[:, None, :, None]
+            all_keys.scatter_(2, slots.expand_as(keys), keys)
+            all_values.scatter_(2, slots.expand_as(values), values)
         return all_keys.narrow(2, 0, end), all_values.narrow(2, 0, end)
 
     def _take(self, rows: Sequence[int]) -> Self:
@@ -75,7 +75,7 @@ class DynamicCache(ContiguousCache):
         used = self.longest
         for tensors in (self._keys, self._values):
             for layer, old in enumerate(tensors):
-                tensors[layer] = self._allocate(capacity)
+                tensors[layer] = self._allocate(capacity, old.shape[-1])
                 tensors[layer].narrow(2, 0, used).copy_(old.narrow(2, 0, used))
         self._capacity = capacity
 

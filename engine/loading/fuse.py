@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor
 
+from engine import architectures
+from engine.architectures.tensors import Part
 from engine.config import ModelConfig
 from engine.errors import ModelFileError
 
@@ -14,13 +16,18 @@ GetTensor = Callable[[str], Tensor]
 """Gives a tensor by its Transformers name (`model.layers.0.self_attn.q_proj.weight`) in the engine's dtype."""
 
 
-def fuse_weights(config: ModelConfig, get: GetTensor) -> dict[str, Tensor]:
-    """The engine's weights: `embedding`, `norm`, `head` (unless tied) and per layer `qkv`, `output`, `gate_up`, `down`,
-    `attention_norm`, `mlp_norm` and, with `qk_norm`, `query_norm` and `key_norm`; each `.weight`, some `.bias`.
+def fuse_weights(config: ModelConfig, get: GetTensor, *, norms_from_one: bool | None = None) -> dict[str, Tensor]:
+    """The engine's weights: `embedding`, `norm`, `head` (unless tied), and under `layers.N.` what the architecture's
+    `layer_parts` name; each `.weight`, some `.bias`.
+
+    Args:
+        norms_from_one: norm weights are what they differ from 1 by; `None`: as the architecture's checkpoints have it.
 
     Raises:
         ModelFileError: a tensor whose shape is not the one that the configuration implies.
     """
+    architecture = architectures.find(config.architecture)
+    shift = architecture.norms_from_one if norms_from_one is None else norms_from_one
 
     def sized(name: str, *shape: int) -> Tensor:
         tensor = get(name)
@@ -39,38 +46,30 @@ def fuse_weights(config: ModelConfig, get: GetTensor) -> dict[str, Tensor]:
     if not config.tied_embeddings:
         weights["head.weight"] = sized("lm_head.weight", vocab, hidden)
     for layer in range(config.layers):
-        weights.update(_fuse_layer(config, layer, sized))
+        for part in architecture.layer_parts(config, layer):
+            theirs, ours = f"model.layers.{layer}.", f"layers.{layer}.{part.name}"
+            for kind, tensor in _fused(part, theirs, sized):
+                weights[f"{ours}.{kind}"] = tensor
+    if shift:
+        for name, tensor in weights.items():
+            if name.endswith("norm.weight"):
+                weights[name] = (tensor.float() + 1.0).to(tensor.dtype)
     return weights
 
 
-def _fuse_layer(config: ModelConfig, layer: int, sized: Callable[..., Tensor]) -> dict[str, Tensor]:
-    theirs, ours = f"model.layers.{layer}.", f"layers.{layer}."
-    hidden, inner, head = config.hidden_size, config.intermediate_size, config.head_dim
-    queries, keys = config.query_heads * head, config.kv_heads * head
-    weights: dict[str, Tensor] = {}
-    for name, width, parts, has_bias in (
-        (
-            "qkv",
-            hidden,
-            {"self_attn.q_proj": queries, "self_attn.k_proj": keys, "self_attn.v_proj": keys},
-            config.qkv_bias,
-        ),
-        ("output", queries, {"self_attn.o_proj": hidden}, config.output_bias),
-        ("gate_up", hidden, {"mlp.gate_proj": inner, "mlp.up_proj": inner}, config.mlp_bias),
-        ("down", inner, {"mlp.down_proj": hidden}, config.mlp_bias),
-    ):
-        matrices = [sized(f"{theirs}{part}.weight", rows, width) for part, rows in parts.items()]
-        weights[f"{ours}{name}.weight"] = _joined(matrices)
-        if has_bias:
-            weights[f"{ours}{name}.bias"] = _joined(
-                [sized(f"{theirs}{part}.bias", rows) for part, rows in parts.items()]
-            )
-    weights[ours + "attention_norm.weight"] = sized(theirs + "input_layernorm.weight", hidden)
-    weights[ours + "mlp_norm.weight"] = sized(theirs + "post_attention_layernorm.weight", hidden)
-    if config.qk_norm:
-        weights[ours + "query_norm.weight"] = sized(theirs + "self_attn.q_norm.weight", head)
-        weights[ours + "key_norm.weight"] = sized(theirs + "self_attn.k_norm.weight", head)
-    return weights
+def _fused(part: Part, prefix: str, sized: Callable[..., Tensor]) -> Iterator[tuple[str, Tensor]]:
+    """`weight` and, where there is one, `bias`."""
+    shape = (part.width,) if part.width else ()
+    if part.experts:
+        stack = [
+            _joined([sized(f"{prefix}{name.format(expert=at)}.weight", rows, *shape) for name, rows in part.sources])
+            for at in range(part.experts)
+        ]
+        yield "weight", torch.stack(stack)
+        return
+    for kind, widths in (("weight", shape), ("bias", ())) if part.bias else (("weight", shape),):
+        joined = _joined([sized(f"{prefix}{name}.{kind}", rows, *widths) for name, rows in part.sources])
+        yield kind, joined[list(part.order)] if part.order else joined
 
 
 def _joined(parts: list[Tensor]) -> Tensor:

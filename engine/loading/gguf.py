@@ -193,7 +193,7 @@ def read_weights(file: GgufFile, config: ModelConfig, device: torch.device, dtyp
                     tensor = pair_halves(tensor, heads)
         return tensor.to(device, dtype)
 
-    weights = fuse_weights(config, get)
+    weights = fuse_weights(config, get, norms_from_one=False)
     if "rope_freqs.weight" in file.tensors:
         weights["rope.factors"] = file.tensor("rope_freqs.weight").float()
     return weights

@@ -20,7 +20,7 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
-from engine.config import ModelConfig, RopeConfig
+from engine.config import ExpertsConfig, LatentConfig, ModelConfig, RopeConfig
 from engine.devices import Packing
 from engine.errors import EngineError
 from engine.loading.folders import models_folder
@@ -84,6 +84,13 @@ def write_prepared(folder: Path, config: ModelConfig, weights: dict[str, Tensor]
 
 
 def _config_of(fields: dict[str, Any]) -> ModelConfig:
-    return ModelConfig(
-        **{**fields, "rope": RopeConfig(**fields["rope"]), "eos_token_ids": tuple(fields["eos_token_ids"])}
-    )
+    """The configuration whose `dataclasses.asdict` was written as JSON: lists were tuples, records were dataclasses."""
+    records = {"rope": RopeConfig, "local_rope": RopeConfig, "latent": LatentConfig, "experts": ExpertsConfig}
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()
+    }
+    for name, kind in records.items():
+        record = values.get(name)
+        if record is not None:
+            values[name] = kind(**{key: tuple(x) if isinstance(x, list) else x for key, x in record.items()})
+    return ModelConfig(**values)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from engine import model as model_module
+from engine import blocks
 from engine.attention import attend, attend_by_repeating, causal_mask
 from engine.config import ModelConfig
 from engine.errors import EngineError
@@ -75,12 +75,14 @@ def test_keys_and_mask_are_as_long_as_cached_plus_new_at_every_call(
 ) -> None:
     calls: list[tuple[int, int, int | None, bool]] = []
 
-    def watch(queries: Any, keys: Any, values: Any, mask: Any, causal: bool, backend: Any) -> torch.Tensor:
+    def watch(
+        queries: Any, keys: Any, values: Any, mask: Any, causal: bool, backend: Any, **options: Any
+    ) -> torch.Tensor:
         assert keys.shape == values.shape
         calls.append((queries.shape[2], keys.shape[2], None if mask is None else mask.shape[-1], causal))
-        return attend(queries, keys, values, mask, causal, backend)
+        return attend(queries, keys, values, mask, causal, backend, **options)
 
-    monkeypatch.setattr(model_module, "attend", watch)
+    monkeypatch.setattr(blocks, "attend", watch)
     cache = random_model.new_cache(cache_name, batch=2, capacity=64)
     layers = random_model.config.layers
     for new, counts in ((5, (5, 5)), (1, (1, 1)), (4, (4, 2)), (1, (1, 1)), (3, (0, 3)), (1, (1, 1)), (1, (1, 0))):

@@ -31,7 +31,8 @@ CONFIG: dict[str, Any] = {
     [
         ({"model_type": "mamba"}, UnknownArchitecture, "unknown architecture 'mamba' in config.json: this engine runs"),
         ({"hidden_act": "gelu"}, UnknownArchitecture, "activation 'gelu'"),
-        ({"rope_scaling": {"type": "longrope", "factor": 2}}, UnknownArchitecture, "RoPE scaling 'longrope'"),
+        ({"rope_scaling": {"type": "ntk", "factor": 2}}, UnknownArchitecture, "RoPE scaling 'ntk'"),
+        ({"rope_scaling": {"type": "longrope", "factor": 2}}, ModelFileError, "no 'short_factor'"),
         ({"partial_rotary_factor": 0.5}, UnknownArchitecture, "only whole heads are rotated"),
         ({"head_dim": 7}, ModelFileError, "head dimension 7 is odd"),
     ],
@@ -54,11 +55,16 @@ def test_end_tokens_come_from_the_generation_configuration() -> None:
     assert ModelConfig.from_huggingface(given, {"temperature": 1}).eos_token_ids == (5,)
 
 
-def test_a_sliding_window_ends_the_context_only_where_it_is_used() -> None:
-    assert ModelConfig.from_huggingface(CONFIG | {"model_type": "mistral", "sliding_window": 32}).context_length == 32
+def test_windows_are_those_of_the_layers_that_slide() -> None:
+    assert ModelConfig.from_huggingface(CONFIG | {"model_type": "mistral", "sliding_window": 32}).windows == (32,) * 2
     qwen = CONFIG | {"model_type": "qwen2", "sliding_window": 32}
-    assert ModelConfig.from_huggingface(qwen | {"use_sliding_window": False}).context_length == 64
-    assert ModelConfig.from_huggingface(qwen | {"use_sliding_window": True}).context_length == 32
+    assert ModelConfig.from_huggingface(qwen | {"use_sliding_window": False}).windows == ()
+    sliding = qwen | {"use_sliding_window": True}
+    assert ModelConfig.from_huggingface(sliding | {"max_window_layers": 1}).windows == (0, 32)
+    kinds = ["sliding_attention", "full_attention"]
+    assert ModelConfig.from_huggingface(sliding | {"layer_types": kinds}).windows == (32, 0)
+    with pytest.raises(UnknownArchitecture, match="layers of type 'linear_attention'"):
+        ModelConfig.from_huggingface(sliding | {"layer_types": ["linear_attention", "full_attention"]})
 
 
 def test_both_spellings_of_rope_mean_the_same() -> None:

@@ -1,0 +1,118 @@
+"""One layer of a decoder: norm, attention, norm, MLP, each added to the stream."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from engine.attention import attend
+from engine.config import ModelConfig
+from engine.experts import Experts
+from engine.latent_attention import LatentAttention
+from engine.layers import GatedMLP, Linear, RMSNorm
+from engine.packed import make_linear
+from engine.rope import RotaryEmbedding, rotate
+from engine.step import Step
+
+
+class Attention(Protocol):
+    """Mixes tokens; `output` is the product that ends it."""
+
+    output: Linear
+
+    def __call__(self, x: Tensor, step: Step) -> Tensor:
+        """[batch, new, hidden], normalised → [batch, new, output's inputs]."""
+
+    @property
+    def linears(self) -> list[Linear]: ...
+
+
+class SelfAttention:
+    """Attention of grouped query heads, with keys and values as they are in the cache."""
+
+    def __init__(
+        self, config: ModelConfig, layer: int, weights: Mapping[str, Tensor], rotary: RotaryEmbedding | None
+    ) -> None:
+        """`rotary` is `None` in a layer without RoPE."""
+        name = f"layers.{layer}."
+        self.layer, self.rotary = layer, rotary
+        self.query_heads, self.kv_heads, self.head_dim = config.query_heads, config.kv_heads, config.head_dim
+        self.window = config.window(layer)
+        self.scale, self.softcap = config.attention_scale, config.attention_softcap
+        self.qkv, self.output = make_linear(weights, name + "qkv"), make_linear(weights, name + "output")
+        self.query_norm = self.key_norm = None
+        if config.qk_norm:
+            self.query_norm = RMSNorm(weights[name + "query_norm.weight"], config.norm_eps)
+            self.key_norm = RMSNorm(weights[name + "key_norm.weight"], config.norm_eps)
+
+    def __call__(self, x: Tensor, step: Step) -> Tensor:
+        batch, new, _ = x.shape
+        turned_heads = self.query_heads + self.kv_heads
+        heads = self.qkv(x).view(batch, new, turned_heads + self.kv_heads, self.head_dim)
+        turned = heads.narrow(2, 0, turned_heads)
+        if self.query_norm is not None and self.key_norm is not None:
+            queries = turned.narrow(2, 0, self.query_heads)
+            keys = turned.narrow(2, self.query_heads, self.kv_heads)
+            turned = torch.cat((self.query_norm(queries), self.key_norm(keys)), dim=2)
+        if self.rotary is not None:
+            turned = rotate(turned, *step.rotation(self.rotary))
+        turned = turned.transpose(1, 2)
+        queries = turned.narrow(1, 0, self.query_heads)
+        keys = turned.narrow(1, self.query_heads, self.kv_heads)
+        values = heads.narrow(2, turned_heads, self.kv_heads).transpose(1, 2)
+        mask, causal = step.mask(self.window, self.layer)
+        if step.cache is not None:
+            keys, values = step.cache.update(self.layer, keys, values)
+        mixed = attend(queries, keys, values, mask, causal, step.backend, scale=self.scale, softcap=self.softcap)
+        return mixed.transpose(1, 2).reshape(batch, new, self.query_heads * self.head_dim)
+
+    @property
+    def linears(self) -> list[Linear]:
+        return [self.qkv, self.output]
+
+
+class Block:
+    """x + attention(norm(x)), then x + mlp(norm(x)); with `post_norms` what is added is normalised once more."""
+
+    def __init__(
+        self, config: ModelConfig, layer: int, weights: Mapping[str, Tensor], rotary: RotaryEmbedding | None
+    ) -> None:
+        name = f"layers.{layer}."
+
+        def norm(which: str) -> RMSNorm:
+            return RMSNorm(weights[f"{name}{which}.weight"], config.norm_eps)
+
+        self.attention: Attention
+        if config.latent is not None and rotary is not None:
+            self.attention = LatentAttention(config, config.latent, layer, weights, rotary)
+        else:
+            self.attention = SelfAttention(config, layer, weights, rotary)
+        self.attention_norm, self.mlp_norm = norm("attention_norm"), norm("mlp_norm")
+        self.attention_post_norm = norm("attention_post_norm") if config.post_norms else None
+        self.mlp_post_norm = norm("mlp_post_norm") if config.post_norms else None
+        experts = config.experts
+        self.mlp: GatedMLP | Experts
+        if experts is not None and layer >= experts.first_layer:
+            self.mlp = Experts(experts, config.activation, name, weights)
+        else:
+            gate_up, down = make_linear(weights, name + "gate_up"), make_linear(weights, name + "down")
+            self.mlp = GatedMLP(gate_up, down, config.activation)
+
+    def __call__(self, x: Tensor, step: Step) -> Tensor:
+        """`x` [batch, new, hidden] → the same shape."""
+        mixed = self.attention(self.attention_norm(x), step)
+        if self.attention_post_norm is None:
+            x = self.attention.output.add_to(x, mixed)
+        else:
+            x = x + self.attention_post_norm(self.attention.output(mixed))
+        if self.mlp_post_norm is None:
+            return self.mlp.add_to(x, self.mlp_norm(x))
+        return x + self.mlp_post_norm(self.mlp(self.mlp_norm(x)))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the layer's matrices."""
+        return sum(linear.nbytes for linear in self.attention.linears) + self.mlp.nbytes
