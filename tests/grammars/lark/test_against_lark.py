@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import random
 import warnings
 
 import lark
@@ -13,40 +11,8 @@ from lark.exceptions import UnexpectedInput
 
 from grammars import EmptyLanguage, Lark, LarkError, UnsupportedFeature
 from grammars.lark import load
+from tests.grammars.lark.random_grammars import TEXTS, random_grammar
 from tests.grammars.recognisers import accepts
-
-TEXTS = ["".join(word) for length in range(6) for word in itertools.product("ab ", repeat=length)]
-EXPRESSIONS = [
-    '"a"', '"b"', '"ab"', '"aab"', '"A"i', "/a+/", "/[ab]/", "/a|ab/", "/b+?/", "/a*b/", "/(ab)+/", "/a(?!b)/",
-    "/[ab]+(?! )/", "/ab??/", "/b\\b/", "/a(?=b| )/", "/ +/", "/ a/", "/a+$/", "/(?<!a)b|ab/", "/[ab]{2,3}?/",
-]  # fmt: skip
-
-
-def _expression(chance: random.Random, depth: int) -> str:
-    roll = chance.random()
-    if depth == 0 or roll < 0.25:
-        return chance.choice(["A", "B", "C", "x", "start", "x", '"a"', '"b"', "/a+b?/"])
-    inner = _expression(chance, depth - 1)
-    if roll < 0.5:
-        return f"{inner} {_expression(chance, depth - 1)}"
-    if roll < 0.7:
-        return f"({inner} | {_expression(chance, depth - 1)})"
-    if roll < 0.75:
-        return f"[{inner}]"
-    return f"({inner}){chance.choice(['*', '+', '?', '~2', '~0..2'])}"
-
-
-def _grammar(chance: random.Random) -> str:
-    lines = [
-        f"start: {_expression(chance, 2)} | A",
-        f"x: {_expression(chance, 2)}",
-        f"A: {chance.choice(EXPRESSIONS)}",
-        f"B{chance.choice(['', '.2', '.-1'])}: {chance.choice(EXPRESSIONS)}",
-        f"C: {chance.choice(EXPRESSIONS)}",
-    ]
-    if chance.random() < 0.6:
-        lines.append("%ignore " + chance.choice(['" "', "/ +/", "/ +?/", "C", "/ b?/", "/ (?!b)/"]))
-    return "\n".join(lines)
 
 
 def _parses(parser: lark.Lark, text: str) -> bool:
@@ -61,7 +27,7 @@ def _parses(parser: lark.Lark, text: str) -> bool:
 
 def _compared(seed: int, lexer: str) -> bool:
     """Whether there was a grammar to compare."""
-    source = _grammar(random.Random(seed))
+    source = random_grammar(seed)
     options = {"parser": "earley", "lexer": "dynamic_complete", "ambiguity": "forest"}
     if lexer == "contextual":
         options = {"parser": "lalr", "lexer": "contextual"}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-
 import lark
 import pytest
 from lark.exceptions import LarkError as LarkException
@@ -11,7 +9,7 @@ from lark.parsers.lalr_analysis import Shift
 
 from grammars.context_free import END_MARK, Rule
 from grammars.lark.lalr import lalr
-from tests.grammars.lark.test_against_lark import _grammar
+from tests.grammars.lark.random_grammars import random_grammar
 from tests.grammars.library.checkers import lark_parser
 
 
@@ -62,7 +60,7 @@ def test_tables_of_random_grammars_conflicts_included() -> None:
     compared = 0
     for seed in range(120):
         try:
-            made = lark.Lark(_grammar(random.Random(seed)), parser="lalr")
+            made = lark.Lark(random_grammar(seed), parser="lalr")
         except LarkException:
             continue
         compared += 1
