@@ -150,7 +150,7 @@ def _directly(grammar: ContextFree) -> Separation | None:
     for number, one in enumerate(grammar.terminals):
         if one.conditional:
             return None
-        if not isinstance(one.language, Rx) or number in grammar.ignored:
+        if not isinstance(one.language, Rx) or one.language is NONE or number in grammar.ignored:
             continue
         word = None
         for characters, to in moves(one.language):

@@ -34,6 +34,11 @@ SAMPLES: list[tuple[Grammar, list[str], list[str]]] = [
         ["xy", "x1"],
     ),
     (Sequence("<", AnyText(stop=">"), ">", Gbnf('root ::= "(" root ")" | "q"')), ["<abc>((q))", "<>q"], ["<abc>((q)"]),
+    (
+        Sequence("x", JsonSchema({"type": "integer"}), OneOf("y", Lark('start: "(" start ")" | "z"'))),
+        ["x12y", "x-3((z))"],
+        ["x", "x1(z", "xyz"],
+    ),
     (CALL, ["call f([true, false])", "call g_h([])...!"], ["call f(true)", "call ([])", "call f([])."]),
 ]
 PIECES = ["ab", "()", '":', '{"', "<thi", "nk>", "</", "call ", "[true", "\n\n", "=1", "1. ", "é", "漢"]
