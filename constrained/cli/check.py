@@ -15,19 +15,8 @@ from constrained.cli.tokenizer_option import add_tokenizer_option, read_vocabula
 from constrained.compile import compile as compile_grammar
 from constrained.errors import GrammarError
 from grammars import Grammar, JsonSchema
-from grammars.json_schema import check_reachable, root_value
+from grammars.json_schema import FormatWarning, check_reachable, roles, root_value
 
-# Keywords that say something about a schema without constraining its instances (2020-12 Validation, sections 8 and 9).
-_ANNOTATIONS = frozenset({
-    "$schema", "$id", "$anchor", "$comment", "$vocabulary", "title", "description", "default", "deprecated", "readOnly",
-    "writeOnly", "examples", "contentEncoding", "contentMediaType", "contentSchema", "discriminator",
-})  # fmt: skip
-_CONTAINERS_OF_SCHEMAS = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
-_LISTS_OF_SCHEMAS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems", "items"})
-_SCHEMAS = frozenset({
-    "items", "additionalItems", "additionalProperties", "contains", "propertyNames", "not", "if", "then", "else",
-    "unevaluatedItems", "unevaluatedProperties",
-})  # fmt: skip
 # Removing one refused keyword shows the next; a document that is refused this often has made its point.
 _MOST_POSITIONS = 50_000
 _MOST_REFUSALS = 100
@@ -55,11 +44,13 @@ def run(options: argparse.Namespace) -> int:
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         refused = list(refusals(grammar, vocabulary))
-    notes = [Finding("", "note", str(warning.message)) for warning in warned if warning.category is not ResourceWarning]
+    # Formats that assert nothing are said at their places.
+    said = (ResourceWarning, FormatWarning)
+    notes = [Finding("", "note", str(warning.message)) for warning in warned if not issubclass(warning.category, said)]
     findings = [*refused, *notes]
     if isinstance(grammar, JsonSchema):
         places = {(finding.pointer, finding.detail.partition(":")[0]) for finding in refused}
-        findings = [*supported(grammar.document, places), *findings]
+        findings = [*supported(grammar, places), *findings]
     for finding in findings:
         place = f"#{finding.pointer}"
         print(f"{finding.verdict:<11}{place:<40} {finding.detail}")
@@ -91,30 +82,19 @@ def refusals(grammar: Grammar, vocabulary: Any) -> Iterator[Finding]:
             return
 
 
-def supported(schema: Any, refused: set[tuple[str, str]], pointer: str = "") -> Iterator[Finding]:
-    """The keywords at each place: asserted, or mere annotations."""
-    if not isinstance(schema, dict):
-        return
-    asserted = [keyword for keyword in schema if keyword not in _ANNOTATIONS and (pointer, keyword) not in refused]
-    annotations = [keyword for keyword in schema if keyword in _ANNOTATIONS]
-    if asserted:
-        yield Finding(pointer, "asserted", ", ".join(asserted))
-    if annotations:
-        yield Finding(pointer, "annotation", ", ".join(annotations))
-    for keyword, value in schema.items():
-        here = f"{pointer}/{_escaped(keyword)}"
-        if keyword in _CONTAINERS_OF_SCHEMAS and isinstance(value, dict):
-            for name, subschema in value.items():
-                yield from supported(subschema, refused, f"{here}/{_escaped(name)}")
-        elif keyword in _LISTS_OF_SCHEMAS and isinstance(value, list):
-            for index, subschema in enumerate(value):
-                yield from supported(subschema, refused, f"{here}/{index}")
-        elif keyword in _SCHEMAS:
-            yield from supported(value, refused, here)
-
-
-def _escaped(name: str) -> str:
-    return name.replace("~", "~0").replace("/", "~1")
+def supported(grammar: JsonSchema, refused: set[tuple[str, str]]) -> Iterator[Finding]:
+    """The keywords at each place: asserted, or mere annotations, and why where that may surprise."""
+    for place in roles(grammar):
+        asserted = [keyword for keyword in place.asserted if (place.pointer, keyword) not in refused]
+        annotations = [
+            f"{keyword} ({reason})" if reason else keyword
+            for keyword, reason in place.annotations
+            if (place.pointer, keyword) not in refused
+        ]
+        if asserted:
+            yield Finding(place.pointer, "asserted", ", ".join(asserted))
+        if annotations:
+            yield Finding(place.pointer, "annotation", ", ".join(annotations))
 
 
 def _without(document: Any, pointer: str, keyword: str) -> Any:

@@ -10,6 +10,7 @@ from grammars.json_schema.emptiness import check_root
 from grammars.json_schema.positions import root_value
 from grammars.json_schema.reachable import check_reachable
 from grammars.json_schema.references import format_asserted
+from grammars.json_schema.roles import Roles, roles
 from grammars.json_schema.scalars import FormatWarning
 from grammars.json_schema.shapes import (
     Alternatives,
@@ -32,10 +33,12 @@ __all__ = [
     "KeyWitness",
     "ObjectShape",
     "Property",
+    "Roles",
     "Value",
     "check_reachable",
     "check_root",
     "format_asserted",
+    "roles",
     "root_value",
     "shortest_document",
     "shortest_size",

@@ -179,7 +179,7 @@ class Registry:
                     name = schema.get(keyword)
                     if isinstance(name, str) and len(name) > 1 and name[0] == "#":
                         resource.anchors.setdefault(name[1:], (schema, pointer))
-            stack.extend((child, pointer + below, resource) for child, below in _children(schema))
+            stack.extend((child, pointer + below, resource) for child, below in subschemas(schema))
 
     # ---- references
 
@@ -283,7 +283,8 @@ def _without_fragment(uri: str) -> str:
     return uri.partition("#")[0]
 
 
-def _children(schema: dict[str, Any]) -> Iterator[tuple[Any, str]]:
+def subschemas(schema: dict[str, Any]) -> Iterator[tuple[Any, str]]:
+    """What may be a subschema in any draft, with its pointer below `schema`."""
     for keyword in _ONE:
         if isinstance(schema.get(keyword), dict):
             yield schema[keyword], f"/{keyword}"

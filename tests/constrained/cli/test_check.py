@@ -61,8 +61,21 @@ def test_every_refused_keyword_is_found_not_only_the_first(monkeypatch: pytest.M
         Finding("/properties/a", "refused", "odd: no odds"),
         Finding("/properties/c", "refused", "odd: no odds"),
     ]
-    asserted = list(supported(schema, {("/properties/a", "odd"), ("/properties/c", "odd")}))
+    asserted = list(supported(JsonSchema(schema), {("/properties/a", "odd"), ("/properties/c", "odd")}))
     assert asserted == [Finding("", "asserted", "properties"), Finding("/properties/b", "asserted", "type")]
+
+
+def test_what_asserts_nothing_is_said_with_the_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "schema.json"
+    place = {"format": "date", "x-note": 1, "then": False}
+    path.write_text(json.dumps({"$schema": "https://json-schema.org/draft/2020-12/schema", "properties": {"a": place}}))
+    assert main(["check", "--schema", str(path), "--formats", "declared"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2].split(maxsplit=2) == [
+        "annotation", "#/properties/a", "format (by draft 2020-12), x-note, then (without if)"
+    ]  # fmt: skip
+    assert main(["check", "--schema", str(path), "--formats", "assert"]) == 0
+    assert capsys.readouterr().out.splitlines()[2].split() == ["asserted", "#/properties/a", "format"]
 
 
 def test_there_must_be_something_to_check(capsys: pytest.CaptureFixture[str]) -> None:
