@@ -25,6 +25,9 @@ With an indenter, the bit after the end stands for a parenthesis that was open w
 
 STATE_LIMIT = 200_000
 
+SHIFT, ERROR, UNDECIDED = -1, -2, -3
+"""In place of the length of a reduction: the terminal is read, it cannot come, there are several ways to go on."""
+
 
 @dataclass(slots=True, eq=False, repr=False)
 class State:
@@ -40,6 +43,7 @@ class State:
         shifts: terminals that it reads itself.
         reductions: (rule, length, origin, lookaheads).
         stuck: whether the table takes one of the reductions on none of its lookaheads.
+        choices: what it does on a terminal, as far as asked for; see `Automaton.choice`.
         targets: numbers of the states after each symbol (and with which open blocks, where one is opened), as far as made.
     """
 
@@ -52,6 +56,7 @@ class State:
     shifts: Mask = 0
     reductions: tuple[tuple[int, int, int, Mask], ...] = ()
     stuck: bool = False
+    choices: dict[int, tuple[int, int]] = field(default_factory=dict)
     targets: dict[tuple[int, Blocks | None], int] = field(default_factory=dict)
     _after: dict[int, Kernel] = field(default_factory=dict)
 
@@ -123,6 +128,17 @@ class Automaton:
             found = -1 if kernel is None else self._state(kernel, self._table_target(here.table, symbol), blocks)
             here.targets[symbol, blocks] = found
         return found
+
+    @staticmethod
+    def choice(state: State, terminal: int) -> tuple[int, int]:
+        """What a state does on a terminal: (length of a reduction, nonterminal), or one of `SHIFT`, `ERROR`, `UNDECIDED`."""
+        bit = 1 << terminal
+        found = [(length, origin) for _, length, origin, ahead in state.reductions if ahead & bit]
+        if state.shifts & bit:
+            found.append((SHIFT, 0))
+        if len(found) > 1:
+            return (UNDECIDED, 0)
+        return found[0] if found else (ERROR, 0)
 
     def gets_stuck(self, most: int) -> bool:
         """Whether some state is stuck, as far as `most` states tell."""

@@ -18,6 +18,7 @@ from grammars.regular import ALL, NONE, Rx, derivative, difference, is_empty, mo
 from grammars.regular.charset import contains
 
 _MOST_RESTS = 200
+_MOST_STRETCHED = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,8 +98,8 @@ def separation_of(grammar: ContextFree) -> Separation | None:
 
 def _short(terminal: Terminal) -> list[tuple[str, Rx]]:
     """Texts of one character, each with what has to follow."""
-    words = [(shortest(rx), rests) for rx, rests in ((_always(terminal), ALL), *terminal.conditional)]
-    return [(word, rests) for word, rests in words if word is not None and len(word) == 1]
+    pairs = ((_always(terminal), ALL), *terminal.conditional)
+    return [(chr(chars.a[0][0]), rests) for rx, rests in pairs for chars, to in moves(rx) if to.nullable]
 
 
 def _separated_by_themselves(grammar: ContextFree, text: str) -> Separation | None:
@@ -118,14 +119,25 @@ def _separated_by_themselves(grammar: ContextFree, text: str) -> Separation | No
         if number == newline:
             words.append(word)
             continue  # what comes next follows the columns of the line
-        word = word.removesuffix(text) + text
-        if not _is_taken(grammar, number, word):
+        taken = [one for one in (word.removesuffix(text) + text, _stretched(terminals[number], word))
+                 if _is_taken(grammar, number, one)]  # fmt: skip
+        if not taken:
             return None
-        words.append(word)
-        first.append(word)
+        words.append(taken[0])
+        first.append(taken[0])
     if newline >= 0 and any(_begins(rx, "\n" + word[0]) for word in first for rx in _languages(terminals[newline])):
         return None
     return Separation(text, tuple(words), tuple(first), apart=False)
+
+
+def _stretched(terminal: Terminal, word: str) -> str:
+    """The word, made longer as long as it can be, within limits."""
+    languages = [after for rx in _languages(terminal) if (after := _after(rx, word)) is not NONE]
+    while len(word) < _MOST_STRETCHED and (steps := [step for rx in languages for step in moves(rx)]):
+        char = chr(steps[0][0].a[0][0])
+        word += char
+        languages = [after for rx in languages if (after := _after(rx, char)) is not NONE]
+    return word
 
 
 def _is_taken(grammar: ContextFree, number: int, word: str) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from grammars.context_free.layout import Blocks
-from grammars.context_free.lr import Automaton
+from grammars.context_free.lr import ERROR, SHIFT, UNDECIDED, Automaton
 from grammars.errors import LimitExceeded
 
 BASE = -1
@@ -141,6 +141,11 @@ class Stacks:
             reduced: nonterminals that have been completed on top of further nodes: (nonterminal, node).
             opens: of a terminal that opens a block: the blocks around it, and its column.
         """
+        nodes, reduced = tuple(nodes), tuple(reduced)
+        if len(nodes) + len(reduced) == 1 and opens is None:
+            found = self._follow(terminal, nodes[0]) if nodes else self._follow(terminal, reduced[0][1], reduced[0][0])
+            if found is not None:
+                return found
         automaton = self.automaton
         bit = 1 << terminal
         level: dict[int, set[int]] = {}
@@ -218,6 +223,45 @@ class Stacks:
             if found is not None:
                 return found
             node = self.below[node][0]
+        return None
+
+    def _follow(self, terminal: int, node: int, origin: int | None = None) -> Advanced | None:
+        """`advance` of one stack, or of one nonterminal completed on it; None where it comes to more than one."""
+        automaton = self.automaton
+        if origin is None:
+            state, unders = self.state[node], self.below[node]
+            if len(unders) != 1:
+                return None
+            under = unders[0]
+        else:
+            state, under = automaton.target(self.state[node], origin), node
+            if state < 0:
+                return Advanced()
+        for _ in range(_MOST_REDUCTIONS):
+            here = automaton.states[state]
+            found = here.choices.get(terminal)
+            if found is None:
+                found = here.choices[terminal] = automaton.choice(here, terminal)
+            length, completed = found
+            if length == SHIFT:
+                return Advanced([self.node(automaton.target(state, ~terminal), (self.node(state, (under,)),))])
+            if length == ERROR:
+                return Advanced()
+            if length == UNDECIDED or completed == automaton.goal:
+                return None
+            if length == 0:
+                under = self.node(state, (under,))
+            for left in range(length - 1, -1, -1):
+                if under == BASE:
+                    return Advanced([], frozenset(((completed, left),)))
+                if left:
+                    unders = self.below[under]
+                    if len(unders) != 1:
+                        return None
+                    under = unders[0]
+            state = automaton.target(self.state[under], completed)
+            if state < 0:
+                return Advanced()
         return None
 
     def attached(self, node: int, base: int) -> int:

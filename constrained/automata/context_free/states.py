@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from constrained.automata.code_points import add_characters, spelling
 from constrained.automata.context_free.closing import Closing
-from constrained.automata.context_free.hypotheses import AT_END, Ended, Finish, Hypothesis, Outcome
+from constrained.automata.context_free.hypotheses import AT_END, Ended, Finish, Hypothesis, Outcome, Terminated
 from constrained.automata.context_free.liveness import lives
 from constrained.automata.context_free.parser import Parser
 from constrained.automata.machine import Key, Machine
@@ -258,7 +258,7 @@ def _moved(machine: Machine, parser: Parser, to: Scan) -> Step:
     """Where a character leads that a scan alone reads."""
     if to.line_break:
         return Step((), 0, parser.outcome(Outcome(to)))
-    if to.key:
+    if to.key or any(cut.rest is not ALL for cut in to.cuts):
         return Step((), machine.state((expand_scan, parser, to)))
     return Step((), 0, parser.outcome(Outcome(cuts=to.cuts)))
 
@@ -355,12 +355,52 @@ def resolve_node(machine: Machine, outcome: int, parser: Parser, node: int) -> i
         closing = Closing(parser)
         closing.close([Hypothesis(node, parser.lexer.scan((), value.cuts), ALL)])
         _check_numbers(machine, parser, value.cuts[0], [one.scan for one in closing.found])
+    if parser.separation is not None:
+        step = _plainly(machine, parser, node, value)
+        if step is not None:
+            return _state(machine, parser, step)
     if value.scan is not None or value.cuts:
         scan = value.scan if value.scan is not None else parser.lexer.scan((), value.cuts)
         hypotheses = [Hypothesis(node, scan, ALL)]
     else:
         hypotheses = [one._replace(node=stacks.attached(one.node, node)) for one in value.hypotheses]
     return _state(machine, parser, _settled(machine, parser, hypotheses, ended, take_cuts=True))
+
+
+def _plainly(machine: Machine, parser: Parser, node: int, value: Outcome) -> Step | None:
+    """What one terminal comes to that has ended for good, without a closing; None where there is more to it."""
+    if value.scan is not None or value.hypotheses or len(value.cuts) + len(value.ended) != 1:
+        return None
+    stacks = parser.stacks
+    if value.cuts:
+        (cut,) = value.cuts
+        if cut.rest is not ALL or cut.column >= 0:
+            return None
+        if cut.dropped:
+            return _begun(machine, parser, node)
+        last = Terminated(cut.terminal)
+        made = parser.advanced(node, cut.terminal)
+    else:
+        ((last, (origin, more)),) = value.ended
+        if last.rest is not ALL or last.column >= 0 or last.line is not None:
+            return None
+        bases, left = stacks.popped(node, more)
+        if len(bases) + len(left) != 1:
+            return None
+        if left:
+            return Step((), 0, parser.outcome(Outcome(ended=frozenset((Ended(last, (origin, min(left))),)))))
+        made = stacks.advance(last.terminal, (), [(origin, min(bases))])
+    if len(made.tops) == 1 and not made.pending:
+        return _begun(machine, parser, made.tops[0])
+    if len(made.pending) == 1 and not made.tops:
+        return Step((), 0, parser.outcome(Outcome(ended=frozenset((Ended(last, *made.pending),)))))
+    return None
+
+
+def _begun(machine: Machine, parser: Parser, node: int) -> Step:
+    """Before the next terminal, on one node."""
+    scan = parser.lexer.start(parser.stacks.state[node])
+    return Step(parser.stacks.chain(node), machine.state((expand_scan, parser, scan)))
 
 
 _IN_NUMBERS = sum(1 << byte for byte in b"0123456789.eE+-")
