@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
 from grammars.context_free import ContextFree
@@ -22,7 +23,7 @@ from grammars.errors import EmptyLanguage, UnsupportedFeature
 from grammars.gbnf import load as load_gbnf
 from grammars.gbnf import rules as gbnf_rules
 from grammars.regex import parse
-from grammars.regular import ALL, Rx, complement, concat, intersect, is_empty, literal, literals, repeat
+from grammars.regular import ALL, EPSILON, Rx, complement, concat, intersect, is_empty, literal, literals, repeat
 from grammars.values import (
     AnyText,
     Choice,
@@ -45,13 +46,17 @@ _START = "start"
 def load(value: Grammar) -> ContextFree:
     """The grammar of a `Sequence`, `OneOf`, `AnyText`, `Phrases` or `Reasoning` in numbers.
 
-    Schemas and Lark grammars in it stay as they are (`Embedded`); what is regular is one terminal.
+    Schemas and Lark grammars in it stay as they are (`Embedded`); what is regular is one terminal.  A Lark grammar with
+    contextual lexing can stand at the end, behind what is regular; that then takes as much of the text as it can.
 
     Raises:
         EmptyLanguage: no text is a sentence.
         UnsupportedFeature: phrases within a grammar that they cannot be followed through.
         GrammarError: what the parts raise.
     """
+    last = _contextual_end(value)
+    if last is not None:
+        return _before(*last)
     if isinstance(value, Phrases) and regular(value.within) is None:
         grammar = product(_within(value.within), _condition(value))
     else:
@@ -60,6 +65,33 @@ def load(value: Grammar) -> ContextFree:
         grammar = flatten(rules, _START)
     useful_rules(grammar)
     return grammar
+
+
+def _contextual_end(value: Part) -> tuple[list[Part], Lark] | None:
+    """What stands before a Lark grammar with contextual lexing that comes last, and that grammar."""
+    if isinstance(value, Lark):
+        return ([], value) if value.lexer == "contextual" else None
+    if isinstance(value, Sequence) and value.parts:
+        last = _contextual_end(value.parts[-1])
+        return None if last is None else ([*value.parts[:-1], *last[0]], last[1])
+    if isinstance(value, Reasoning) and not value.optional:
+        last = _contextual_end(value.then)
+        return None if last is None else ([replace(value, then=""), *last[0]], last[1])
+    return None
+
+
+def _before(parts: list[Part], grammar: Lark) -> ContextFree:
+    from grammars.lark import load as load_lark
+    from grammars.lark.prefixed import prefixed
+
+    prefix = regular(Sequence(*parts))
+    if prefix is None or (prefix.nullable and prefix is not EPSILON):
+        raise UnsupportedFeature(
+            "before a Lark grammar with lexer='contextual' stands something that is not regular, or may be empty; "
+            "with lexer='dynamic' it may"
+        )
+    loaded = load_lark(grammar)
+    return loaded if prefix is EPSILON else prefixed(loaded, prefix, "what comes first")
 
 
 def _within(value: Part) -> ContextFree:

@@ -9,7 +9,20 @@ import numpy as np
 import pytest
 
 from constrained import Vocabulary, compile
-from grammars import AnyText, Choice, Gbnf, Grammar, JsonSchema, Lark, OneOf, Phrases, Reasoning, Regex, Sequence
+from grammars import (
+    AnyText,
+    Choice,
+    Gbnf,
+    Grammar,
+    JsonSchema,
+    Lark,
+    OneOf,
+    Phrases,
+    Reasoning,
+    Regex,
+    Sequence,
+    library,
+)
 from tests.grammars.gbnf.test_gbnf import ARITHMETIC, CHESS, JSON, TAGS
 
 CALL = Lark(
@@ -38,6 +51,16 @@ SAMPLES: list[tuple[Grammar, list[str], list[str]]] = [
         Sequence("x", JsonSchema({"type": "integer"}), OneOf("y", Lark('start: "(" start ")" | "z"'))),
         ["x12y", "x-3((z))"],
         ["x", "x1(z", "xyz"],
+    ),
+    (
+        Reasoning(then=library.load("sql")),
+        ["<think>a < b</think>\n\nSELECT a FROM t", "<think></think>delete from t"],
+        ["SELECT 1", "<think></think>SELECT", "<think>SELECT 1"],
+    ),
+    (
+        Sequence("```python\n", library.load("python")),
+        ["```python\nif x:\n  pass\n", "```python\n"],
+        ["if x:\n  pass\n", "```python\n x\n"],
     ),
     (CALL, ["call f([true, false])", "call g_h([])...!"], ["call f(true)", "call ([])", "call f([])."]),
 ]

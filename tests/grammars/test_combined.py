@@ -172,3 +172,25 @@ def test_schemas_and_lark_grammars_stay_what_they_are() -> None:
     made = load(Sequence("x", schema, OneOf(grammar, schema)))
     assert [one.language.grammar for one in made.terminals if isinstance(one.language, Embedded)] == [schema, grammar]
     assert regular(Sequence("x", schema)) is None
+
+
+def test_a_contextual_grammar_stands_behind_what_is_regular() -> None:
+    words = Lark('start: "if" NAME | NAME "=" NAME start?\nNAME: /[a-z]+/\n%ignore " "', lexer="contextual")
+    grammar = load(Sequence("do: ", OneOf("now ", "then "), words))
+    assert grammar.lexing == "contextual"
+    for good in ("do: now if x", "do: then a = b if c", "do: then iff = if"):
+        assert accepts(grammar, good), good
+    for wrong in ("do: if x", "do: now ", "if x", "do: now if = x", "do: now do: now if x"):
+        assert not accepts(grammar, wrong), wrong
+    thought = load(Reasoning(then=words))
+    assert accepts(thought, "<think>if x</think>\n if x")
+    assert not accepts(thought, "<think></think>")
+
+
+@pytest.mark.parametrize(
+    "value", [Sequence(JsonSchema(True), Lark("start: /a/", lexer="contextual")),
+              Sequence(OneOf("", "x"), Lark("start: /a/", lexer="contextual"))],
+)  # fmt: skip
+def test_what_is_not_regular_or_may_be_empty_cannot_stand_before_a_contextual_grammar(value: Grammar) -> None:
+    with pytest.raises(UnsupportedFeature, match="contextual"):
+        load(value)
