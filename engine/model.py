@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import torch
 import torch.nn.functional as F
@@ -12,7 +12,7 @@ from torch import Tensor
 from engine import caches
 from engine.attention import Backend
 from engine.blocks import Block
-from engine.caches import Cache
+from engine.caches import Cache, QuantizedCache
 from engine.config import ModelConfig
 from engine.devices import Packing
 from engine.errors import CacheError, ContextError, EngineError, TrainingError
@@ -22,6 +22,7 @@ from engine.rope import RotaryEmbedding
 from engine.step import Step
 
 if TYPE_CHECKING:
+    from engine.quality import Quality
     from engine.text import Text
 
 
@@ -39,6 +40,7 @@ class Model:
         """`weights` are named and fused as `engine.loading.fuse.fuse_weights` does it."""
         self.config, self.text = config, text
         self.backend: Backend = "sdpa"
+        self._checked: dict[tuple[tuple[str, Any], ...], Quality] = {}
         self._embedding = weights["embedding.weight"]
         self.device, self.dtype = self._embedding.device, self._embedding.dtype
         factors = weights.get("rope.factors")
@@ -57,9 +59,29 @@ class Model:
         self._shares_head = "head.weight" not in weights
         self._head = Linear(self._embedding) if self._shares_head else make_linear(weights, "head")
 
-    def new_cache(self, name: str = "auto", batch: int = 1, capacity: int = 0) -> Cache:
-        """An empty cache for `batch` rows on the model's device; see `engine.caches.create`."""
-        return caches.create(name, self.config, batch, device=self.device, dtype=self.dtype, capacity=capacity)
+    def new_cache(self, name: str = "auto", batch: int = 1, capacity: int = 0, **options: Any) -> Cache:
+        """An empty cache for `batch` rows on the model's device; see `engine.caches.create`.
+
+        A `"quantized"` one is tried on texts first (`engine.quality`), once for a model and its options; `unchecked=True`
+        leaves that out.
+
+        Raises:
+            CacheError: as `create`; or the quantized cache makes the model worse than is let through.
+        """
+
+        def make(name: str, batch: int, capacity: int, **options: Any) -> Cache:
+            return caches.create(
+                name, self.config, batch, device=self.device, dtype=self.dtype, capacity=capacity, **options
+            )
+
+        if name != QuantizedCache.name or options.pop("unchecked", False):
+            return make(name, batch, capacity, **options)
+        trial = tuple(sorted(options.items()))
+        if trial not in self._checked:
+            from engine.quality import check_cache
+
+            self._checked[trial] = check_cache(self, make(name, 1, 0, **options), make("auto", 1, 0))
+        return make(name, batch, capacity, **options)
 
     @torch.inference_mode()
     def forward(

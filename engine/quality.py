@@ -1,4 +1,4 @@
-"""What rounding costs: perplexity and greedy agreement on fixed texts, against the model as it was.
+"""What rounding of weights or caches costs: perplexity and greedy agreement on fixed texts, against the model as it was.
 
 The texts are of the kinds that the engine is used for: prose, code, JSON, and instructions.  They are part of the measure,
 so they never change without a new version of it.
@@ -9,12 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
-from engine.errors import EngineError
-from engine.model import Model
+from engine.errors import CacheError, EngineError
+
+if TYPE_CHECKING:
+    from engine.caches import Cache
+    from engine.model import Model
 
 VERSION = 1
 
@@ -74,16 +79,70 @@ def compare(model: Model, reference: Model, sequences: Sequence[Sequence[int]]) 
     Raises:
         EngineError: nothing to compare on.
     """
-    losses, agreeing, positions = torch.zeros(2, dtype=torch.float64), 0, 0
+    pairs = []
     for tokens in sequences:
-        if len(tokens) < 2:
-            continue
         ids = torch.tensor([list(tokens)], dtype=torch.int64)
-        rows = [each.forward(ids.to(each.device), logits="all")[0, :-1].cpu() for each in (model, reference)]
-        losses += torch.stack([F.cross_entropy(row, ids[0, 1:], reduction="sum").double() for row in rows])
+        if ids.shape[1] > 1:
+            ours, theirs = (each.forward(ids.to(each.device), logits="all")[0] for each in (model, reference))
+            pairs.append((ids[0], ours, theirs))
+    return _quality(pairs)
+
+
+CHUNK = 32
+"""Tokens of a step where caches are compared: what one step has put into the cache, the next ones read."""
+
+
+def compare_caches(model: Model, cache: Cache, reference: Cache, tokens: Sequence[int]) -> Quality:
+    """Runs a text through the model with either cache (each empty, of one row), in steps of `CHUNK` tokens.
+
+    Raises:
+        EngineError: nothing to compare on.
+    """
+    ids = torch.tensor([list(tokens)], dtype=torch.int64, device=model.device)
+    rows = [
+        torch.cat(
+            [model.forward(part, each, logits="all")[0] for part in ids.split_with_sizes(_steps(ids.shape[1]), 1)]
+        )
+        for each in (cache, reference)
+    ]
+    return _quality([(ids[0], rows[0], rows[1])])
+
+
+def check_cache(model: Model, cache: Cache, reference: Cache) -> Quality:
+    """What a lossy cache costs a model on `TEXTS`.
+
+    Raises:
+        CacheError: more than `MOST_WORSE`, or the model has no tokenizer to read the texts with.
+    """
+    if model.text is None:
+        raise CacheError(
+            f"a {cache.name} cache is checked on texts first, and the model came without a tokenizer: pass "
+            "unchecked=True to use it all the same"
+        )
+    tokens = [token for text in TEXTS for token in model.text.encode(text)]
+    quality = compare_caches(model, cache, reference, tokens[: model.config.context_length])
+    if not quality.passes:
+        raise CacheError(
+            f"a {cache.name} cache makes the perplexity of this model {quality.worse:.1%} worse, more than the "
+            f"{MOST_WORSE:.0%} that are let through: use cache='dynamic', or pass unchecked=True"
+        )
+    return quality
+
+
+def _steps(length: int) -> list[int]:
+    return [min(CHUNK, length - at) for at in range(0, length, CHUNK)]
+
+
+def _quality(pairs: Sequence[tuple[Tensor, Tensor, Tensor]]) -> Quality:
+    """Of (tokens [n], logits [n, vocab], the reference's) for each text."""
+    losses, agreeing, positions = torch.zeros(2, dtype=torch.float64), 0, 0
+    for ids, *both in pairs:
+        rows = [row[:-1].float().cpu() for row in both]
+        targets = ids[1:].cpu()
+        losses += torch.stack([F.cross_entropy(row, targets, reduction="sum").double() for row in rows])
         agreeing += int((rows[0].argmax(-1) == rows[1].argmax(-1)).sum())
-        positions += len(tokens) - 1
+        positions += len(targets)
     if not positions:
-        raise EngineError("no text of two tokens or more to compare the models on")
+        raise EngineError("no text of two tokens or more to compare on")
     perplexity, plain = (math.exp(float(loss) / positions) for loss in losses)
     return Quality(perplexity, plain, agreeing / positions)

@@ -22,11 +22,13 @@ class Cache(ABC):
 
     Attributes:
         name: what `engine.caches.create` calls this kind.
+        options: keyword arguments of this kind alone.
         batch: number of rows.
         lengths: committed positions of each row.
     """
 
     name: ClassVar[str]
+    options: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, config: ModelConfig, batch: int, device: torch.device, dtype: torch.dtype) -> None:
         if batch < 1:

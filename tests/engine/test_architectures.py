@@ -26,6 +26,8 @@ LATENT: dict[str, Any] = {
     "first_k_dense_replace": 0,
 }
 
+EXACT = ["dynamic", "static", "paged", "sliding", "offloaded"]
+
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "llama": ("LlamaConfig", {}),
     "llama with every bias": ("LlamaConfig", {"attention_bias": True, "mlp_bias": True}),
@@ -156,7 +158,7 @@ def test_logits_equal_those_of_transformers(pair: tuple[Any, Model]) -> None:
     torch.testing.assert_close(model.forward(ids), expected[:, -1], rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("cache_name", ["dynamic", "static"])
+@pytest.mark.parametrize("cache_name", EXACT)
 def test_cached_logits_equal_uncached_ones_at_every_step(pair: tuple[Any, Model], cache_name: str) -> None:
     _, model = pair
     ids = _random_ids(2, 40)
@@ -171,7 +173,7 @@ def test_cached_logits_equal_uncached_ones_at_every_step(pair: tuple[Any, Model]
     assert at == 40
 
 
-@pytest.mark.parametrize("cache_name", ["dynamic", "static"])
+@pytest.mark.parametrize("cache_name", EXACT)
 @pytest.mark.parametrize("padding", ["left", "right"])
 def test_a_padded_batch_equals_each_row_alone(pair: tuple[Any, Model], cache_name: str, padding: Any) -> None:
     _, model = pair

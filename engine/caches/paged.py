@@ -1,0 +1,191 @@
+"""A cache in blocks: rows of any lengths without gaps, shared prefixes and forks without copies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Self
+
+import torch
+from torch import Tensor
+
+from engine.caches.base import Cache
+from engine.caches.blocks import BlockManager, BlockTable
+from engine.config import ModelConfig
+from engine.errors import CacheError
+
+BLOCK_SIZE = 16
+
+
+class BlockPool:
+    """The memory of blocks, shared by all caches made on it.
+
+    Attributes:
+        manager: who holds which block.
+        most: blocks it may grow to; 0: it grows as it must.
+    """
+
+    def __init__(
+        self, config: ModelConfig, device: torch.device, dtype: torch.dtype, block_size: int = BLOCK_SIZE, most: int = 0
+    ) -> None:
+        self.config, self.most = config, most
+        self.manager = BlockManager(block_size)
+        widths = (config.head_dim, config.value_dim)
+        # [block, kv_heads, block_size, width]; a layer's keys and values each in one tensor
+        self.tensors = [
+            tuple(torch.zeros((0, config.kv_heads, block_size, width), device=device, dtype=dtype) for width in widths)
+            for _ in range(config.layers)
+        ]
+        if most:
+            self._grow(most)
+
+    def make_available(self, blocks: int) -> None:
+        """Grows, if it may, until so many blocks are available.
+
+        Raises:
+            CacheError: it may not; nothing has changed.
+        """
+        missing = blocks - self.manager.available
+        if missing <= 0:
+            return
+        if self.most:
+            raise CacheError(
+                f"{blocks} blocks are needed and {self.manager.available} of {self.most} are free: finish or cancel "
+                "sequences, or make the cache larger"
+            )
+        self._grow(max(missing, self.manager.blocks // 2, 8))
+
+    def copy(self, pairs: Sequence[tuple[int, int]]) -> None:
+        """Copies the contents of blocks, (from, to)."""
+        if not pairs:
+            return
+        sources, targets = zip(*pairs, strict=True)
+        for pair in self.tensors:
+            for tensor in pair:
+                tensor[list(targets)] = tensor[list(sources)]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all blocks."""
+        return sum(tensor.nbytes for pair in self.tensors for tensor in pair)
+
+    def _grow(self, blocks: int) -> None:
+        self.tensors = [
+            tuple(torch.cat((tensor, tensor.new_zeros((blocks, *tensor.shape[1:])))) for tensor in pair)
+            for pair in self.tensors
+        ]
+        self.manager.grow(blocks)
+
+
+class PagedCache(Cache):
+    """Rows as tables of blocks.
+
+    `fork` shares blocks instead of copying them, `reuse` takes up what earlier rows of the same pool have left.  A cache
+    gives its blocks back when it is closed or goes out of use.
+    """
+
+    name: ClassVar[str] = "paged"
+    options: ClassVar[tuple[str, ...]] = ("block_size", "pool")
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        batch: int,
+        device: torch.device,
+        dtype: torch.dtype,
+        capacity: int = 0,
+        *,
+        block_size: int = BLOCK_SIZE,
+        pool: BlockPool | None = None,
+    ) -> None:
+        """`capacity` positions a row are the most that a pool of its own holds; 0: it grows as it must."""
+        super().__init__(config, batch, device, dtype)
+        most = batch * -(-capacity // block_size) if capacity else 0
+        self.pool = BlockPool(config, device, dtype, block_size, most) if pool is None else pool
+        self.tables = [BlockTable() for _ in range(batch)]
+        self._index: Tensor | None = None
+        self._places: tuple[Tensor, Tensor] | None = None
+
+    def __del__(self) -> None:
+        if hasattr(self, "tables"):
+            self.close()
+
+    def close(self) -> None:
+        """Gives all blocks back; the rows are empty."""
+        for table in self.tables:
+            self.pool.manager.truncate(table, 0)
+        self.lengths = (0,) * self.batch
+
+    @property
+    def capacity(self) -> int:
+        return min(len(table.blocks) for table in self.tables) * self.pool.manager.block_size
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the pool, which other caches may share."""
+        return self.pool.nbytes
+
+    def reuse(self, row: int, tokens: Sequence[int]) -> int:
+        """Begins an empty row with what the pool holds of `tokens`; the number of positions that need not be computed.
+
+        The last token is always left to compute, since its logits are wanted.
+        """
+        if self.lengths[row]:
+            raise CacheError(f"row {row} holds {self.lengths[row]} positions: only an empty row can take up a prefix")
+        table = self.pool.manager.reuse(tokens[:-1])
+        self.tables[row] = table
+        found = len(table.blocks) * self.pool.manager.block_size
+        self.lengths = (*self.lengths[:row], found, *self.lengths[row + 1 :])
+        return found
+
+    def remember(self, row: int, tokens: Sequence[int]) -> None:
+        """Lets later rows find what this one holds; `tokens` are those of its positions, from the first on."""
+        self.pool.manager.remember(self.tables[row], tokens[: self.lengths[row]])
+
+    def reserve(self, positions: int) -> None:
+        self._extend([max(0, positions - length) for length in self.lengths])
+
+    def begin(self, new: int) -> None:
+        self._extend([new] * self.batch)
+        self._new, self._slots = new, None
+        size = self.pool.manager.block_size
+        width = -(-(self.longest + new) // size)
+        # Rows that are shorter repeat block 0 at their end; the mask hides it.
+        rows = [table.blocks[:width] + [0] * (width - len(table.blocks)) for table in self.tables]
+        self._index = torch.tensor(rows, device=self.device)
+        positions = torch.tensor(self.lengths, device=self.device).unsqueeze(1) + torch.arange(new, device=self.device)
+        self._places = self._index.gather(1, positions // size), positions % size
+
+    def advance(self, counts: int | Sequence[int]) -> None:
+        super().advance(counts)
+        self._trim()
+
+    def truncate(self, lengths: int | Sequence[int]) -> None:
+        super().truncate(lengths)
+        self._trim()
+
+    def _trim(self) -> None:
+        for table, length in zip(self.tables, self.lengths, strict=True):
+            self.pool.manager.truncate(table, length)
+
+    def _extend(self, new: Sequence[int]) -> None:
+        manager = self.pool.manager
+        rows = list(zip(self.tables, self.lengths, new, strict=True))
+        self.pool.make_available(sum(manager.needed(*row) for row in rows))
+        for row in rows:
+            self.pool.copy(manager.extend(*row))
+
+    def _store(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        assert self._index is not None and self._places is not None
+        end = self.longest + self._new
+        blocks, offsets = self._places
+        gathered = []
+        for tensor, fresh in zip(self.pool.tensors[layer], (keys, values), strict=True):
+            tensor[blocks, :, offsets] = fresh.transpose(1, 2)
+            rows = tensor[self._index].transpose(1, 2).flatten(2, 3)  # [batch, kv_heads, slots, width]
+            gathered.append(rows.narrow(2, 0, end))
+        return gathered[0], gathered[1]
+
+    def _take(self, rows: Sequence[int]) -> Self:
+        copy = type(self)(self.config, len(rows), self.device, self.dtype, pool=self.pool)
+        copy.tables = [self.pool.manager.fork(self.tables[row], self.lengths[row]) for row in rows]
+        return copy
