@@ -19,7 +19,7 @@ from constrained.vocabulary import Vocabulary
 from grammars import Grammar as Grammar
 from grammars import JsonSchema
 from grammars.combined import regular
-from grammars.errors import EmptyLanguage, GrammarError
+from grammars.errors import EmptyLanguage, GrammarError, LimitExceeded
 from grammars.json_schema import check_reachable, check_root, root_value
 from grammars.regular import NONE, Rx, is_empty
 
@@ -99,8 +99,13 @@ class _Kept:
             if start is not None:
                 self._starts.move_to_end(grammar)
         if start is None:
-            with self.store.machine.lock:
-                start = start_state(self.store.machine, grammar)
+            machine = self.store.machine
+            try:
+                with machine.lock, machine.timed:
+                    start = start_state(machine, grammar)
+            except LimitExceeded as error:
+                error.add_note(f"when compiling {repr(grammar)[:200]}")
+                raise
         with self._lock:
             self._starts[grammar] = start
             while len(self._starts) > _KEPT_STARTS:

@@ -13,12 +13,15 @@ class Limits:
         states: states of the byte-level machine that a vocabulary may hold at a time.
         stack_depth: frames below the one in use (nesting of objects and arrays).
         step_states: states that a single mask or token may make.
-        bytes: memory for states, rows and memos; past it a fresh machine is started for new compiles.
+        step_seconds: time that compiling, a mask, or a piece of a committed token may take before it is given up.
+        bytes: memory for states, rows and memos.  Rows that take half of it are let go, to be made again where needed;
+            past it a fresh machine is started for new compiles.
     """
 
     states: int = 4_000_000
     stack_depth: int = 4_000
     step_states: int = 400_000
+    step_seconds: float = 20.0
     bytes: int = 256 << 20
 
 

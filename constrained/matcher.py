@@ -72,7 +72,9 @@ class Matcher:
             self._budget.forget(0)
         self._tokens.clear()
         self._finished = False
-        h.begin(self.cells, self._registers, self.constraint.start, self._machine.done)
+        h.begin(
+            self.cells, self._registers, self.constraint.start, self._machine.done, self._machine.limits.stack_depth
+        )
 
     def fill_mask(self, row: NDArray[np.uint32]) -> None:
         """Write the mask of the next token into `row`, uint32[ceil(vocab.size / 32)]: token i is bit i % 32 of word i // 32.
@@ -374,6 +376,9 @@ class Matcher:
                 if self._scratch > _MOST_SCRATCH:
                     raise
                 self._scratch *= 4
+            except LimitExceeded as error:
+                error.add_note(f"in the mask after {self.text[-40:].decode('utf-8', 'backslashreplace')!r}")
+                raise
 
     def reserve_cells(self) -> None:
         """Room above the top for a walk of any token."""
@@ -390,17 +395,19 @@ class Matcher:
             if status == t.REJECTED:
                 return False
             if status == t.OPEN:
-                return self._commit_in_parts(first, last) and self._within_depth()
+                return self._commit_in_parts(first, last)
             if self._supply(status, int(registers[m.M_DETAIL]), int(registers[m.M_OUTCOME])):
                 pass
             elif status == t.HISTORY_FULL:
                 self._grow_history(last - first)
             elif status == t.CELLS_FULL:
                 self._grow_cells()
+            elif status == t.TOO_DEEP:
+                raise self._too_deep()
             else:
                 raise AssertionError(f"commit ended with status {status}")
             status = h.commit_token(self._handles, machine.memo, self._own, registers, token)
-        return self._within_depth()
+        return True
 
     def _commit_in_parts(self, first: int, last: int) -> bool:
         """Commit a token that comes through an open state; False if it is refused."""
@@ -409,6 +416,8 @@ class Matcher:
         if self._run(data, position) != t.OK:
             return False
         registers = self._registers
+        if self.cells[int(position[1]), t.C_DEPTH] > registers[m.M_DEEPEST]:
+            raise self._too_deep()
         length, written = int(registers[m.M_LENGTH]), int(registers[m.M_BYTES])
         if length >= len(self._history) or written + len(data) > len(self._text):
             self._grow_history(len(data))
@@ -440,7 +449,7 @@ class Matcher:
             cell = after
         mark = int(self.cells[cell, t.C_MARK])
         text = self._text[min(mark, written) : written].tobytes() + data[max(0, mark - written) : consumed].tobytes()
-        with self._machine.lock:
+        with self._machine.lock, self._machine.timed:
             position[0] = settled(self._machine, state, int(self.cells[cell, t.C_RETURN]), text)
         return bool(position[0])
 
@@ -448,29 +457,22 @@ class Matcher:
         """Make what a kernel says is missing in the machine; False if that is not what the status says."""
         machine = self._machine
         if status == t.UNKNOWN_STATE:
-            with machine.lock:
+            with machine.lock, machine.timed:
                 machine.expand(missing)
         elif status == t.UNKNOWN_POP:
-            with machine.lock:
+            with machine.lock, machine.timed:
                 machine.resolve(missing, outcome)
         else:
             return False
         return True
 
-    def _within_depth(self) -> bool:
-        cell = int(self._registers[m.M_CELL])
-        most = self._machine.limits.stack_depth
-        if self.cells[cell, t.C_DEPTH] > most:
-            self._tokens.append(-1)
-            self._take_back(1)
-            raise LimitExceeded(f"nested deeper than {most} (Limits.stack_depth)")
-        return True
+    def _too_deep(self) -> LimitExceeded:
+        return LimitExceeded(f"nested deeper than {self._machine.limits.stack_depth} (Limits.stack_depth)")
 
     def _check_depth(self) -> None:
-        """Called whenever the stack's memory grows, so that no stack passes twice the limit unseen."""
-        most = self._machine.limits.stack_depth
-        if self.cells[int(self._registers[m.M_CELL]), t.C_DEPTH] > most:
-            raise LimitExceeded(f"nested deeper than {most} (Limits.stack_depth)")
+        """Called whenever the stack's memory grows, so that what is run ahead of the text does not go on for ever."""
+        if self.cells[int(self._registers[m.M_CELL]), t.C_DEPTH] > self._machine.limits.stack_depth:
+            raise self._too_deep()
 
     def _grow_cells(self) -> None:
         self._check_depth()

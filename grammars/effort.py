@@ -25,14 +25,14 @@ class _Meter(threading.local):
         unseen: steps until `spend` has to look; None where nothing is bounded.
         steps: steps left after those; None without a bound.
         deadline: by `perf_counter`; None without a bound.
-        seconds: what the deadline was made of, for the message.
+        lateness: the message of the deadline.
         refusal: the message of the bound on steps.
     """
 
     unseen: int | None = None
     steps: int | None = None
     deadline: float | None = None
-    seconds: float = 0.0
+    lateness: str = ""
     refusal: str = ""
 
 
@@ -51,7 +51,7 @@ def bounded(
     What was learnt until then is kept, so that another try goes on from there.
     """
     meter = _METER
-    outer = (meter.unseen, meter.steps, meter.deadline, meter.seconds, meter.refusal)
+    outer = (meter.unseen, meter.steps, meter.deadline, meter.lateness, meter.refusal)
     left = None if outer[1] is None else outer[1] + (outer[0] or 0)
     own = left
     if steps is not None and (left is None or steps < left):
@@ -59,15 +59,44 @@ def bounded(
     if seconds is not None:
         deadline = perf_counter() + seconds
         if meter.deadline is None or deadline < meter.deadline:
-            meter.deadline, meter.seconds = deadline, seconds
+            meter.deadline, meter.lateness = (
+                deadline,
+                f"the grammar takes more than {seconds:g} s to be worked out so far",
+            )
     meter.steps, meter.unseen = own, 0
     try:
         yield
     finally:
         spent = 0 if own is None else own - (meter.steps or 0) - (meter.unseen or 0)
-        meter.unseen, meter.steps, meter.deadline, meter.seconds, meter.refusal = outer
+        meter.unseen, meter.steps, meter.deadline, meter.lateness, meter.refusal = outer
         if left is not None:
             meter.steps, meter.unseen = left - spent, 0
+
+
+class Timed:
+    """`bounded(seconds)` for blocks so short that making a generator is felt; an instance serves one thread at a time."""
+
+    __slots__ = ("_lateness", "_outer", "_seconds")
+
+    def __init__(self, seconds: float, lateness: str) -> None:
+        self._seconds = seconds
+        self._lateness = lateness
+        self._outer: list[tuple[int | None, float | None, str]] = []
+
+    def __enter__(self) -> None:
+        meter = _METER
+        self._outer.append((meter.unseen, meter.deadline, meter.lateness))
+        deadline = perf_counter() + self._seconds
+        if meter.deadline is None or deadline < meter.deadline:
+            meter.deadline, meter.lateness = deadline, self._lateness
+        if meter.unseen is None:
+            meter.unseen = 0
+
+    def __exit__(self, *_: object) -> None:
+        meter = _METER
+        unseen, meter.deadline, meter.lateness = self._outer.pop()
+        if unseen is None:
+            meter.unseen = None
 
 
 def spend(steps: int = 1) -> None:
@@ -84,7 +113,7 @@ def spend(steps: int = 1) -> None:
 def _look(steps: int) -> None:
     meter = _METER
     if meter.deadline is not None and perf_counter() > meter.deadline:
-        raise LimitExceeded(f"the grammar takes more than {meter.seconds:g} s to be worked out so far")
+        raise LimitExceeded(meter.lateness)
     portion = _STEPS_BETWEEN_LOOKS
     if meter.steps is not None:
         left = meter.steps + (meter.unseen or 0) - steps

@@ -20,6 +20,7 @@ from constrained.kernels import tables as t
 from constrained.kernels.branches import ALL_WIDE, L_KNOWN
 from constrained.kernels.machine import memo_copy, memo_find, memo_insert
 from constrained.limits import DEFAULT_LIMITS, Limits
+from grammars.effort import Timed, spend
 from grammars.errors import LimitExceeded
 
 Key = tuple[Any, ...]
@@ -40,18 +41,22 @@ class Machine:
         horizon: bytes of the longest token; no walk looks further ahead.
         states, maps, actions, loops, memo: the tables of `constrained.kernels.tables`.
         done: the state after a complete text.
+        timed: bounds the time of a step; entered by whoever has the lock.
     """
 
     def __init__(self, horizon: int, limits: Limits = DEFAULT_LIMITS) -> None:
         self.horizon = horizon
         self.limits = limits
         self.lock = threading.RLock()
+        self.timed = Timed(
+            limits.step_seconds, f"a step takes more than {limits.step_seconds:g} s (Limits.step_seconds)"
+        )
         count = limits.states
         self.states: NDArray[np.int32] = np.empty((count, t.STATE_COLUMNS), dtype=np.int32)
         self.maps: NDArray[np.uint8] = np.empty(_MAPS * 256, dtype=np.uint8)
         self.actions: NDArray[np.int64] = np.empty(count * _ACTIONS_PER_STATE, dtype=np.int64)
-        self._state_items = memoryview(self.states).cast("B").cast("i")  # quicker than numpy, an item at a time
-        self._action_items = memoryview(self.actions).cast("B").cast("q")
+        self._state_items = self.states.data.cast("B").cast("i")  # quicker than numpy, an item at a time
+        self._action_items = self.actions.data.cast("B").cast("q")
         self.loops: NDArray[np.uint64] = np.zeros((count, 3), dtype=np.uint64)
         self.memo: NDArray[np.int64] = np.full((1 << 12, 2), -1, dtype=np.int64)
         self.memo_used = 0
@@ -143,6 +148,7 @@ class Machine:
         """Give `state` its transitions, if it has none yet."""
         if self._state_items[state * t.STATE_COLUMNS + t.S_ACTIONS] >= 0:
             return
+        spend()
         key = self._keys[state] or self.key(state)
         made = key[0](self, *key[1:])
         if isinstance(made, int):  # the same language as a state that exists already
@@ -165,6 +171,7 @@ class Machine:
         memo_key = t.POP_KEY | (wait << t.OUTCOME_BITS) | outcome
         found = int(memo_find(self.memo, memo_key))
         if found < 0:
+            spend()
             key = self.key(wait)
             found = key[0](self, outcome, *key[1:])
             self.reserve_memo(1)

@@ -20,7 +20,18 @@ from numpy.typing import NDArray
 
 from constrained.kernels.compose import compose, file_row
 from constrained.kernels.jit import inlined, kernel, pasted
-from constrained.kernels.machine import M_BYTES, M_CELL, M_LENGTH, M_ROW, M_STATE, M_TOP, commit, find_row, run
+from constrained.kernels.machine import (
+    M_BYTES,
+    M_CELL,
+    M_DEEPEST,
+    M_LENGTH,
+    M_ROW,
+    M_STATE,
+    M_TOP,
+    commit,
+    find_row,
+    run,
+)
 from constrained.kernels.rows import expand_row, expand_rows
 from constrained.kernels.tables import (
     C_DEPTH,
@@ -116,8 +127,9 @@ def hold_own(own: Int64, cells: Int32, history: Int32, text: UInt8) -> None:
 
 
 @kernel
-def begin(cells: Int32, registers: Int64, start: int, done: int) -> None:
+def begin(cells: Int32, registers: Int64, start: int, done: int, deepest: int) -> None:
     """Put a matcher at the beginning of its text: in `start`, with a frame below that returns to `done`."""
+    registers[M_DEEPEST] = deepest
     registers[M_STATE], registers[M_CELL], registers[M_TOP] = start, 1, 2
     registers[M_LENGTH], registers[M_BYTES] = 0, 0
     registers[M_ROW] = -1

@@ -35,6 +35,7 @@ from constrained.kernels.tables import (
     S_MAP,
     S_ROW,
     S_SLACK,
+    TOO_DEEP,
     UNKNOWN_POP,
     UNKNOWN_STATE,
     WAITS_BIT,
@@ -44,9 +45,10 @@ Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
 UInt8 = NDArray[np.uint8]
 
-M_STATE, M_CELL, M_TOP, M_LENGTH, M_ROW, M_BYTES, M_DETAIL, M_OUTCOME, M_AT, M_HITS = range(10)
-"""Registers of a matcher, int64[10]: the configuration, tokens and bytes committed, the row found (or -1), and what a
-status code refers to: the state or wait state, its outcome, the byte of the token at which it came up; rows found."""
+M_STATE, M_CELL, M_TOP, M_LENGTH, M_ROW, M_BYTES, M_DETAIL, M_OUTCOME, M_AT, M_HITS, M_DEEPEST = range(11)
+"""Registers of a matcher, int64[11]: the configuration, tokens and bytes committed, the row found (or -1), and what a
+status code refers to: the state or wait state, its outcome, the byte of the token at which it came up; rows found; how many
+cells the stack may have."""
 H_STATE, H_CELL, H_TOP, H_BYTES = range(4)
 
 
@@ -243,6 +245,8 @@ def commit(
             matcher[M_DETAIL] = state
             matcher[M_OUTCOME] = outcome
             return status
+    if cells[cell, C_DEPTH] > matcher[M_DEEPEST]:
+        return TOO_DEEP
     history[length, H_STATE] = matcher[M_STATE]
     history[length, H_CELL] = matcher[M_CELL]
     history[length, H_TOP] = matcher[M_TOP]

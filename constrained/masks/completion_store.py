@@ -58,7 +58,7 @@ class CompletionStore:
         """One shortest completion of a configuration."""
         found = self._texts.get((state, stack))
         if found is None:
-            with self._machine.lock:
+            with self._machine.lock, self._machine.timed:
                 found = self._texts[state, stack] = self._search.shortest(state, stack)
             while len(self._texts) > _MOST_KEPT:
                 self._texts.popitem(last=False)
@@ -87,7 +87,7 @@ class CompletionStore:
             return len(self.tokens(state, stack))
         found = self._enough.get((state, stack))
         if found is None:
-            with self._machine.lock:
+            with self._machine.lock, self._machine.timed:
                 new_key = wants_new_key(self._machine, state)
                 data = self._search.shortest_by_any_key(state, stack) if new_key else self._search.near(state, stack)
             spelled = None if data is None else self._trie.shortest_tokenization(data)
@@ -131,7 +131,7 @@ class CompletionStore:
         """Single-byte tokens from `state` to the end of its frame; for a wait state, whatever the frame above is left with."""
         found = int(self.costs[state])
         if found < 0:
-            with self._machine.lock:
+            with self._machine.lock, self._machine.timed:
                 left_with = outcomes(self._machine, state)
                 if (known := self._plain(state)) is not None or (known := self._frame_costs.of(state)) is not None:
                     found = known

@@ -107,6 +107,16 @@ class RowStore:
         self._local_walks = 0
         self._kept_rows = 0
         self._evictions = 0
+        self._compile_kernels(scratch)
+
+    def _compile_kernels(self, cells: NDArray[np.int32]) -> None:
+        """Make the row of the dead state once and forget it: no step's time is to go into the compiling of kernels."""
+        states, memo, registers = self.machine.states, self.machine.memo, self._registers.copy()
+        h.row_of(self.handles, memo, cells, 0, 0)
+        registers[w.W_BUDGET] = _NO_BUDGET
+        h.walk_state(self.rows.handles, memo, registers, 0)
+        h.compose_row(self.rows.handles, memo, cells, registers, 0, 0, 1)
+        states[0, [t.S_ROW, t.S_LOCAL]] = -1
 
     def counters(self) -> Counters:
         """A snapshot of the counters."""
@@ -197,7 +207,7 @@ class RowStore:
             LimitExceeded: the configuration, or making its row, goes past a limit.
         """
         machine = self.machine
-        with machine.lock:
+        with machine.lock, machine.timed:
             found = int(h.row_of(self.handles, machine.memo, cells, state, cell))
             if found >= 0:
                 return self.rows, found

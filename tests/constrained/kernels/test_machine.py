@@ -57,6 +57,7 @@ class Sequence:
         self.history = np.empty((1, 4), dtype=np.int32)
         self.text = np.empty(2, dtype=np.uint8)
         self.registers = np.zeros(16, dtype=np.int64)
+        self.registers[m.M_DEEPEST] = 1_000
         self.registers[:5] = loaded.state(START[0]), cell, top, 0, -1
         self.asked: list[int] = []
 
