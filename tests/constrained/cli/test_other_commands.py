@@ -7,14 +7,13 @@ from typing import Any
 import pytest
 
 from constrained.cli import kv_plan, main
-from engine.caches import NAMES
 
 
 def test_the_memory_table_follows_the_formula(capsys: pytest.CaptureFixture[str]) -> None:
     shape = ["--layers", "30", "--kv-heads", "3", "--head-dim", "64", "--seq-len", "2048"]
     assert main(["kv-plan", *shape, "--batch", "8", "--memory", "2GiB", "--dtype-bytes", "2"]) == 0
     row = capsys.readouterr().out.splitlines()[-1].split()
-    assert row == ["2", "bytes", "22.5", "KiB", "45", "MiB", "360", "MiB", *(["128"] if "paged" in NAMES else []), "45"]
+    assert row == ["2", "bytes", "22.5", "KiB", "45", "MiB", "360", "MiB", "128", "45"]
 
 
 def _rows(*more: str, **options: Any) -> dict[str, list[str]]:
@@ -25,22 +24,19 @@ def _rows(*more: str, **options: Any) -> dict[str, list[str]]:
     return {name: cells for name, *cells in rows}
 
 
-def test_the_memory_table_lists_the_caches_that_exist_and_no_others() -> None:
-    plain = _rows(quantized=False, block=None, memory=5120)
-    assert plain == {
-        "float32": ["128 B", "2.5 KiB", "2.5 KiB", "2"],
-        "bfloat16": ["64 B", "1.25 KiB", "1.25 KiB", "4"],
-        "float16": ["64 B", "1.25 KiB", "1.25 KiB", "4"],
+def test_the_memory_table_has_a_row_for_each_layout() -> None:
+    assert _rows(memory=6144) == {
+        "float32": ["128 B", "2.5 KiB", "2.5 KiB", "2", "1"],
+        "bfloat16": ["64 B", "1.25 KiB", "1.25 KiB", "2", "3"],
+        "float16": ["64 B", "1.25 KiB", "1.25 KiB", "2", "3"],
+        # 20 tokens are all in the tail that stays as it is
+        "quantized int8": ["42 B", "1.25 KiB", "1.25 KiB", "-", "4"],
+        "quantized int4": ["26 B", "1.25 KiB", "1.25 KiB", "-", "4"],
     }
-    every = _rows("--batch", "3", quantized=True, block=16, memory=None)
-    assert every["int8"] == ["32 B", "640 B", "1.875 KiB", "2"]
-
-
-@pytest.mark.skipif("paged" in NAMES, reason="there is a paged cache")
-def test_a_block_size_without_a_paged_cache_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    shape = ["--layers", "2", "--kv-heads", "1", "--head-dim", "8", "--seq-len", "20"]
-    assert main(["kv-plan", *shape, "--block-size", "16"]) == 2
-    assert "no paged cache here; the caches are dynamic, static" in capsys.readouterr().err
+    more = _rows("--batch", "3", "--query-heads", "4", "--latent-dim", "6", "--block-size", "8", memory=None)
+    assert more["4 heads, 2 bytes"] == ["256 B", "5 KiB", "15 KiB", "3"]
+    assert more["1 head, 2 bytes"] == ["64 B", "1.25 KiB", "3.75 KiB", "3"]
+    assert more["latent, 2 bytes"] == ["24 B", "480 B", "1.406 KiB", "3"]
 
 
 @pytest.mark.parametrize("arguments", [["--layers", "0"], ["--layers", "2"], ["--memory", "much"]])

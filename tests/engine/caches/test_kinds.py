@@ -11,6 +11,7 @@ import torch
 from engine import caches
 from engine.caches import BlockPool, PagedCache, QuantizedCache, SlidingCache
 from engine.caches.offloaded import OffloadedCache
+from engine.caches.plan import latent_cache_bytes, quantized_kv_bytes
 from engine.caches.quantized import GROUP, Packed
 from engine.errors import CacheError
 from engine.loading import load_model
@@ -229,6 +230,27 @@ def test_a_quantized_cache_is_smaller(random_model: Model) -> None:
         random_model.forward(_ids(250), cache)
         sizes[name] = cache.nbytes / cache.capacity
     assert sizes["four"] < sizes["quantized"] < 0.75 * sizes["dynamic"]
+
+
+@pytest.mark.parametrize("bits", [8, 4])
+def test_the_bytes_of_a_quantized_cache_are_those_of_the_plan(random_model: Model, bits: Any) -> None:
+    cache = random_model.new_cache("quantized", unchecked=True, bits=bits)
+    assert isinstance(cache, QuantizedCache)
+    random_model.forward(_ids(250), cache)
+    config = random_model.config
+    spare = cache.capacity - 250
+    unused = 2 * config.layers * config.kv_heads * spare * config.head_dim * 4
+    planned = quantized_kv_bytes(config.layers, 1, config.kv_heads, 250, config.head_dim, bits, 4)
+    assert cache.nbytes - unused == planned
+
+
+def test_the_bytes_of_latents_are_those_of_the_plan(latent: Model) -> None:
+    cache = latent.new_cache("static", capacity=50)
+    assert cache.nbytes == latent_cache_bytes(3, 1, 16, 4, 50, 4)
+    with pytest.raises(ValueError, match="below 0"):
+        latent_cache_bytes(3, 1, -1, 4, 50, 4)
+    with pytest.raises(ValueError, match="below 0"):
+        quantized_kv_bytes(3, 1, 2, -1, 50, 4)
 
 
 def test_a_lossy_cache_is_checked_before_it_is_used(random_model: Model) -> None:
