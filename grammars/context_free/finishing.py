@@ -89,6 +89,8 @@ class Finishing:
         """What the stacks with `node` on top need; `pend` says what reductions cost that look below the graph."""
         table: dict[tuple[int, int], int] = {}
         best = FAR
+        if self._automaton.empty and self._stacks.state[node] == 0:
+            best = 0
         for cost, dot, origin in self.ways(self._stacks.state[node]):
             best = min(best, cost + self.completed(node, origin, dot, pend, table))
         return best

@@ -68,6 +68,7 @@ class Automaton:
         states: the states made so far; number 0 is the start.
         end: the bit of the end of the text.
         goal: the number that stands for the whole sentence; reducing to it is accepting.
+        empty: whether the empty text is a sentence although no rule says so.
         rules: the rules that it is made of.
         items: of every item: its rule's number, the place of the dot, the symbol behind it, and the rule.
     """
@@ -97,7 +98,7 @@ class Automaton:
         self._table = table
         self._indentation = indentation
         self._enclosed: Mask = self.end << 1
-        self._empty = empty
+        self.empty = empty
         self.rules = [rule for _, rule in rules]
         self.items: list[tuple[int, int, int, Rule]] = []
         self._starts: dict[int, list[int]] = {}
@@ -234,7 +235,7 @@ class Automaton:
                 moved[item + 1] = moved.get(item + 1, 0) | ahead
             else:
                 reductions.append((name, dot, rule.origin, ahead & ~self._enclosed))
-        if self._empty and state.number == 0:
+        if self.empty and state.number == 0:
             reductions.append((-1, 0, self.goal, self.end))
         state._after = {symbol: tuple(sorted(moved.items())) for symbol, moved in after.items()}
         self._decide(state, reductions)

@@ -179,10 +179,8 @@ def _hypotheses(bounds: ConfigurationBounds, stack: Any, parser: Parser, hypothe
     return min(bounds.scan(parser, one.node, one.scan, pend) for one in hypotheses)
 
 
-def _enter(bounds: ConfigurationBounds, stack: Any, parser: Parser, frames: tuple[int, ...], top: int) -> int:
-    for node in frames:
-        stack = (-1 - bounds._machine.state((resolve_node, parser, node)), stack)
-    return bounds.of(top, stack)
+def _enter(bounds: ConfigurationBounds, stack: Any, parser: Parser, node: int, state: int) -> int:
+    return bounds.of(state, (-1 - bounds._machine.state((resolve_node, parser, node)), stack))
 
 
 def _leave(bounds: ConfigurationBounds, stack: Any, outcome: int, _parser: Parser | None = None) -> int:

@@ -59,8 +59,7 @@ class FrameCosts:
                 return FAR
             return min(self._hypothesis(key[1], one) for one in key[2])
         if kind is expand_enter:
-            _, parser, frames, top = key
-            return sum(self._node(parser, node) for node in frames) + cost(top)
+            return self._node(key[1], key[2]) + cost(key[3])
         if kind is expand_leave:
             return 0 if len(key) < 3 else self._outcome(key[2], key[2].value(key[1]))
         if kind is expand_rest and self._machine.key(key[3])[0] in _KINDS:

@@ -93,7 +93,10 @@ def _state(machine: Machine, parser: Parser, step: Step | None) -> int:
         return 0
     if step.outcome:
         return _passing(machine, (expand_leave, step.outcome, parser))
-    return _passing(machine, (expand_enter, parser, step.frames, step.top)) if step.frames else step.top
+    state = step.top
+    for node in reversed(step.frames):
+        state = _passing(machine, (expand_enter, parser, node, state))
+    return state
 
 
 def _after(machine: Machine, parser: Parser, step: Step) -> int:
@@ -110,6 +113,7 @@ def _passing(machine: Machine, key: Key) -> int:
     """The state of a key that does the same thing before every byte."""
     state = machine.state(key)
     machine.open(state, PASSING)
+    machine.expand(state)  # whatever comes next needs it
     return state
 
 
@@ -117,11 +121,10 @@ def _wait(machine: Machine, parser: Parser, node: int) -> int:
     return machine.state((resolve_node, parser, node))
 
 
-def expand_enter(machine: Machine, parser: Parser, frames: tuple[int, ...], top: int) -> Transitions:
-    """Before frames have been entered in which the next byte is read."""
+def expand_enter(machine: Machine, parser: Parser, node: int, state: int) -> Transitions:
+    """Before a frame has been entered on which the next byte is read in `state`."""
     made = Transitions()
-    child = _state(machine, parser, Step(frames[1:], top))
-    action = push(child, _wait(machine, parser, frames[0]), waits=True)
+    action = push(state, _wait(machine, parser, node), waits=True)
     made.otherwise(action)
     made.at_end(action)
     return made

@@ -62,6 +62,19 @@ def test_with_a_budget_every_walk_ends_in_a_sentence(text: str, more: int, seed:
     assert parses(lark.Lark(text, parser="earley", lexer="dynamic_complete"), written)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "T: /a(?=b)/\nstart: | start start\nx: T\n%ignore / +/",
+        'A: "a"\nB: "aa"\nstart: A B | A* start',
+        'T: "b"\nstart: T? /b+/?\n%ignore "b"',
+    ],
+    ids=["nothing but ignored text", "two ways that end apart", "ignored text that is a terminal"],
+)
+def test_texts_are_cut_in_every_way(text: str) -> None:
+    held_against_lark(text, "dynamic", lark.Lark(text, parser="earley", lexer="dynamic_complete"))
+
+
 CONTEXTUAL = {
     "a keyword is none where a name goes on": 'start: "a" N | N "b"\nN: /[ab]+/\n%ignore " "',
     "a longer match kills a shorter one": 'start: A+ | B\nA: "a"\nB: "ab" "ab"\n%ignore " "',
