@@ -41,6 +41,7 @@ class Completions:
         self._bounds = LowerBounds(machine)
         self._edges: dict[int, list[tuple[int, bytes]]] = {}
         self._textless: dict[int, Any] = {}
+        self._holding: dict[int, tuple[Stack, bool]] = {}
         self._any_key = False
 
     def shortest(self, state: int, stack: Stack) -> bytes:
@@ -72,6 +73,7 @@ class Completions:
         self, state: int, stack: Stack, *, leave: bool = False, steps: int = _MOST_STEPS
     ) -> tuple[bytes, int, Stack] | None:
         """A shortest way to the end, or to where the frame in use is left, and where it leads; None: it is too far to see."""
+        self._holding.clear()
         ground = _depth(stack) - 1 if leave else -1
         below = ConfigurationBounds(self._bounds)
         start = (state, stack)
@@ -123,12 +125,23 @@ class Completions:
         return (self._texts_of(state) or state, *frames)
 
     def _stack_holds_texts(self, stack: Stack) -> bool:
+        """Whether a frame below knows texts; remembered by the part of the stack, which many configurations share."""
+        passed = []
+        holds = False
         while stack is not None:
+            known = self._holding.get(id(stack))
+            if known is not None:
+                holds = known[1]
+                break
+            passed.append(stack)
             then = stack[0]
             if self._texts_of(then if then >= 0 else -1 - then):
-                return True
+                holds = True
+                break
             stack = stack[1]
-        return False
+        # The stack is kept with the answer, so that its number stays its own.
+        self._holding.update((id(part), (part, holds)) for part in passed)
+        return holds
 
     def _texts_of(self, state: int) -> Any:
         """What identifies the state but for the texts that it knows; None if it knows none."""
