@@ -1,10 +1,11 @@
 """Decoding and prefill speed of the default model on this machine, the engine beside Transformers in one process.
 
-    python benchmarks/decode.py [--tokens 128] [--prompt 1000] [--rounds 5] [--dtype bfloat16] [--threads N]
+    python benchmarks/decode.py [--tokens 128] [--prompt 1000] [--rounds 5] [--dtype bfloat16 int8 int4] [--threads N]
 
-Both sides take turns, round by round, so that whatever else the machine does falls on both; the table gives each side's
-best round (the time with least disturbance) and the median of the rounds' ratios.  Run it with nothing else running:
-another process costs Transformers, which waits at more barriers, more than it costs the engine.
+Transformers runs in bfloat16 (in float32 where the engine does nothing else).  The sides take turns, round by round, so
+that whatever else the machine does falls on all; the table gives each side's best round (the time with least disturbance)
+and the median of the rounds' ratios.  Run it with nothing else running: another process costs Transformers, which waits at
+more barriers, more than it costs the engine.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import torch
 
 from engine.loading import fetch_default_model, load_model
 from engine.model import Model
+from engine.quality import TEXTS, compare
 
 TEXT = "The lighthouse keeper wrote down the weather each evening, and the names of the ships that passed. "
 
@@ -66,11 +68,12 @@ def transformers_prefill(model: Any, ids: torch.Tensor) -> float:
     return time.perf_counter() - begin
 
 
-def take_turns(ours: Callable[[], float], theirs: Callable[[], float], rounds: int) -> tuple[list[float], list[float]]:
-    """Times of both sides, one unmeasured round first."""
-    ours(), theirs()
-    pairs = [(ours(), theirs()) for _ in range(rounds)]
-    return [mine for mine, _ in pairs], [other for _, other in pairs]
+def take_turns(sides: list[Callable[[], float]], rounds: int) -> list[list[float]]:
+    """Times of each side, one unmeasured round first."""
+    for side in sides:
+        side()
+    times = [[side() for side in sides] for _ in range(rounds)]
+    return [list(column) for column in zip(*times, strict=True)]
 
 
 def row(name: str, unit: str, count: int, ours: list[float], theirs: list[float]) -> str:
@@ -93,7 +96,9 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=128)
     parser.add_argument("--prompt", type=int, default=1000, help="tokens of the prefill measurement")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--dtype", default="bfloat16")
+    parser.add_argument(
+        "--dtype", nargs="+", default=["bfloat16", "int8", "int4"], help="of the engine, one or several"
+    )
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     options = parser.parse_args()
     import transformers
@@ -102,32 +107,48 @@ def main() -> None:
     transformers.logging.disable_progress_bar()
     torch.set_num_threads(options.threads)
     path = fetch_default_model()
-    begin = time.perf_counter()
-    ours = load_model(path, device="cpu", dtype=options.dtype)
-    loaded = time.perf_counter() - begin
+    models, loaded = {}, {}
+    for dtype in options.dtype:
+        begin = time.perf_counter()
+        models[dtype] = load_model(path, device="cpu", dtype=dtype)
+        loaded[dtype] = time.perf_counter() - begin
     theirs = transformers.AutoModelForCausalLM.from_pretrained(
-        path.parent, gguf_file=path.name, dtype=getattr(torch, options.dtype)
+        path.parent, gguf_file=path.name, dtype=torch.float32 if options.dtype == ["float32"] else torch.bfloat16
     ).eval()
-    assert ours.text is not None
-    long = torch.tensor([ours.text.encode(TEXT * (options.prompt // 10))[: options.prompt]])
+    text = next(iter(models.values())).text
+    assert text is not None
+    long = torch.tensor([text.encode(TEXT * (options.prompt // 10))[: options.prompt]])
     short = long[:, :32]
 
-    decode = take_turns(
-        lambda: engine_decode(ours, short, options.tokens),
-        lambda: transformers_decode(theirs, short, options.tokens),
-        options.rounds,
+    decodes = [lambda model=model: engine_decode(model, short, options.tokens) for model in models.values()]
+    prefills = [lambda model=model: engine_prefill(model, long) for model in models.values()]
+    *decode, decode_theirs = take_turns(
+        [*decodes, lambda: transformers_decode(theirs, short, options.tokens)], options.rounds
     )
-    prefill = take_turns(lambda: engine_prefill(ours, long), lambda: transformers_prefill(theirs, long), options.rounds)
+    *prefill, prefill_theirs = take_turns([*prefills, lambda: transformers_prefill(theirs, long)], options.rounds)
     print(f"`{shlex.join(['python', *sys.argv])}`, {datetime.now(UTC):%Y-%m-%d}, {processor()}, {platform.system()},")
     print(
-        f"Python {platform.python_version()}, torch {torch.__version__}, transformers {transformers.__version__}, "
-        f"{options.threads} threads, {options.dtype}, batch 1\n"
+        f"Python {platform.python_version()}, torch {torch.__version__}, transformers {transformers.__version__} in "
+        f"{str(theirs.dtype).removeprefix('torch.')}, {options.threads} threads, batch 1\n"
     )
     print("| SmolLM2-135M-Instruct | engine | Transformers | best : best | median of rounds |")
     print("|---|---:|---:|---:|---:|")
-    print(row(f"decode, {options.tokens} tokens after 32", "tokens/s", options.tokens, *decode))
-    print(row(f"prefill, {options.prompt:,} tokens", "tokens/s", options.prompt, *prefill))
-    print(f"\nLoading (converted weights cached): {loaded:.2f} s.")
+    for dtype, times in zip(models, decode, strict=True):
+        name = f"{dtype}, decode, {options.tokens} tokens after 32"
+        print(row(name, "tokens/s", options.tokens, times, decode_theirs))
+    for dtype, times in zip(models, prefill, strict=True):
+        print(row(f"{dtype}, prefill, {options.prompt:,} tokens", "tokens/s", options.prompt, times, prefill_theirs))
+    print(
+        "\nLoading (converted weights cached): " + ", ".join(f"{dtype} {took:.2f} s" for dtype, took in loaded.items())
+    )
+    for dtype, model in models.items():
+        if model.packing is not None:
+            plain = load_model(path, device="cpu", dtype="bfloat16")
+            quality = compare(model, plain, [text.encode(each) for each in TEXTS])
+            print(
+                f"{dtype}: perplexity {quality.perplexity:.3f} against {quality.reference:.3f} in bfloat16 "
+                f"({quality.worse:+.2%}), greedy agreement {quality.agreement:.1%}"
+            )
 
 
 if __name__ == "__main__":
