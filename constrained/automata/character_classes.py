@@ -111,7 +111,7 @@ def is_bare(word: str) -> bool:
 
 
 def _holds_all_wide(characters: Rx) -> bool:
-    return sum(high - max(low, 0x80) + 1 for low, high in characters.a if high >= 0x80) == ALL_WIDE
+    return bool(sum([high - max(low, 0x80) + 1 for low, high in characters.a if high >= 0x80]) == ALL_WIDE)
 
 
 def _covers(ranges: list[tuple[int, int]]) -> bool:
