@@ -204,7 +204,7 @@ def settle(
             if then < 0:
                 target = memo_get(memo, POP_KEY | ((-1 - then) << OUTCOME_BITS) | outcome)
                 if target < 0:
-                    return UNKNOWN_POP, -1 - then, cell, top, outcome
+                    return UNKNOWN_POP, -1 - then, cell, top, outcome  # type: ignore[return-value]
                 then = target
             state = then
             cell = cells[cell, C_NEXT]

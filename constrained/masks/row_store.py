@@ -16,6 +16,7 @@ from constrained.kernels import handles as h
 from constrained.kernels import tables as t
 from constrained.kernels import walk_registers as w
 from constrained.kernels.branches import branch
+from constrained.kernels.machine import memo_copy
 from constrained.limits import DEFAULT_LIMITS, Limits
 from constrained.masks.generation import Generation
 from constrained.masks.kept_rows import LEAST_COST, STATE_COST, LocalRow, kept_rows
@@ -116,7 +117,10 @@ class RowStore:
         registers[w.W_BUDGET] = _NO_BUDGET
         h.walk_state(self.rows.handles, memo, registers, 0)
         h.compose_row(self.rows.handles, memo, cells, registers, 0, 0, 1)
+        h.file_row_of(self.handles, memo, cells, registers)
         states[0, [t.S_ROW, t.S_LOCAL]] = -1
+        h.run_bytes(self.handles, memo, cells, self._blob[:0], np.zeros(7, dtype=np.int64))
+        memo_copy(memo[:0], memo)
 
     def counters(self) -> Counters:
         """A snapshot of the counters."""
