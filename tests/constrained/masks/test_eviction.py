@@ -6,7 +6,8 @@ import random
 import sys
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -92,25 +93,19 @@ def test_walks_side_by_side_across_many_evictions_have_the_masks_of_a_store_with
     assert tiny[0].store.counters().evictions > 100
 
 
-def test_eight_threads_across_many_evictions_have_the_masks_of_one(
-    expected: dict[tuple[int, int], list[bytes]],
-) -> None:
-    tiny = constraints(TINY)
+def in_eight_threads(work: Callable[[int], None]) -> list[object]:
+    """What goes wrong in eight threads that take turns every ten microseconds."""
     failures: list[object] = []
     barrier = threading.Barrier(8)
 
-    def work(number: int) -> None:
-        mine = JOBS.copy()
-        random.Random(number).shuffle(mine)
+    def run(number: int) -> None:
         barrier.wait()
         try:
-            for index, seed in mine[:20]:
-                if list(masks_of(tiny[index], seed)) != expected[index, seed]:
-                    failures.append((number, index, seed))
-        except Exception as error:
+            work(number)
+        except BaseException as error:
             failures.append(error)
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(8)]
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     try:
@@ -120,8 +115,62 @@ def test_eight_threads_across_many_evictions_have_the_masks_of_one(
             thread.join()
     finally:
         sys.setswitchinterval(interval)
-    assert failures == []
+    return failures
+
+
+def test_eight_threads_across_many_evictions_have_the_masks_of_one(
+    expected: dict[tuple[int, int], list[bytes]],
+) -> None:
+    tiny = constraints(TINY)
+
+    def work(number: int) -> None:
+        mine = JOBS.copy()
+        random.Random(number).shuffle(mine)
+        for index, seed in mine[:20]:
+            assert list(masks_of(tiny[index], seed)) == expected[index, seed], (index, seed)
+
+    assert in_eight_threads(work) == []
     assert tiny[0].store.counters().evictions > 100
+
+
+def schemas(count: int) -> list[JsonSchema]:
+    """Schemas that share some of their parts."""
+    chance = random.Random(7)
+
+    def schema(depth: int) -> dict[str, Any]:
+        kind = chance.choice(
+            ["string", "integer", "enum", "array", "object", "object"] if depth else ["string", "enum"]
+        )
+        if kind == "string":
+            return {"type": "string", "minLength": chance.randrange(3), "maxLength": chance.randrange(3, 6)}
+        if kind == "integer":
+            return {"type": "integer", "minimum": chance.randrange(9)}
+        if kind == "enum":
+            return {"enum": chance.sample(["a", "ab", "abc", 1, 12, True, None], 3)}
+        if kind == "array":
+            return {"type": "array", "items": schema(depth - 1), "maxItems": chance.randrange(1, 4)}
+        names = chance.sample(["a", "ab", "abc", "b", "true"], 2)
+        return {"type": "object", "properties": {name: schema(depth - 1) for name in names}, "required": names[:1]}
+
+    return [JsonSchema(schema(2)) for _ in range(count)]
+
+
+def test_two_hundred_schemas_in_eight_threads_have_the_masks_of_one_thread() -> None:
+    made = schemas(200)
+    one = RowStore(WORDS, SMALL)
+    expected = [list(masks_of(constraint_on(one, schema, WORDS), 1)) for schema in made]
+    shared = RowStore(WORDS, TINY)
+
+    def work(number: int) -> None:
+        mine = list(range(200))
+        random.Random(number).shuffle(mine)
+        for index in mine[:60]:
+            with shared.machine.lock:
+                constraint = constraint_on(shared, made[index], WORDS)
+            assert list(masks_of(constraint, 1)) == expected[index], made[index]
+
+    assert in_eight_threads(work) == []
+    assert shared.counters().evictions > 100
 
 
 def mask(matcher: Matcher) -> NDArray[np.uint32]:
