@@ -130,7 +130,8 @@ class ConfigurationBounds:
         costs += [self.scan(parser, one.node, one.scan, pend) for one in value.hypotheses]
         for last, reduction in value.ended:
             size = parser.finishing.terminals[last.terminal]
-            costs.append(0 if last.column >= 0 or last.line is not None else max(0, pend(*reduction) - size))
+            inserted = last.column >= 0 or last.closes or last.line is not None
+            costs.append(0 if inserted else max(0, pend(*reduction) - size))
         return min(costs, default=FAR)
 
 

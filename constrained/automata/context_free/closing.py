@@ -136,18 +136,21 @@ class Closing:
         """What follows a terminal that has been read."""
         if last.line is not None:
             self._line(top, last.line, last.rest)
-        elif last.column >= 0 and last.terminal == self._parser.dedent:
-            self._indent(top, last.rest, last.column, last.blocks[:-1])
+        elif last.closes:
+            self._wait(last._replace(closes=last.closes - 1))[0].add(top)
         else:
             self._begin(top, last.rest)
 
     def _indent(self, node: int, rest: Rx, column: int, blocks: Blocks) -> None:
         """What the indenter puts in before a line that begins at `column`, where `blocks` are open."""
-        if column == column_of(blocks):
-            self._begin(node, rest)
+        if column > column_of(blocks):
+            self._wait(Terminated(self._parser.indent, rest, column, blocks))[0].add(node)
+            return
+        deeper = sum(block.column > column for block in blocks)
+        if deeper:
+            self._wait(Terminated(self._parser.dedent, rest, closes=deeper - 1))[0].add(node)
         else:
-            inserted = self._parser.indent if column > column_of(blocks) else self._parser.dedent
-            self._wait(Terminated(inserted, rest, column, blocks))[0].add(node)
+            self._begin(node, rest)
 
     def _at_end_of(self, node: int) -> Terminated:
         """The end of the text, or what the indenter puts in before it: a block that is open has to be closed."""

@@ -25,8 +25,9 @@ class Terminated(NamedTuple):
     Attributes:
         terminal: its number; the number after the last is the end of the text.
         rest: what the text after it must be in.
-        column: of what an indenter puts in behind a line break: the column of the next line; else -1.
-        blocks: of what an indenter puts in: the blocks that are open before it.
+        column: of a terminal that opens a block: the column of its lines; else -1.
+        blocks: of a terminal that opens a block: the blocks around it.
+        closes: of a terminal that closes a block: how many more have to be closed before the next line; else 0.
         line: of a line break that has only begun: the scan that goes on.
     """
 
@@ -34,6 +35,7 @@ class Terminated(NamedTuple):
     rest: Rx = ALL
     column: int = -1
     blocks: Blocks = ()
+    closes: int = 0
     line: Scan | None = None
 
 

@@ -385,7 +385,7 @@ def _plainly(machine: Machine, parser: Parser, node: int, value: Outcome) -> Ste
         made = parser.advanced(node, cut.terminal)
     else:
         ((last, (origin, more)),) = value.ended
-        if last.rest is not ALL or last.column >= 0 or last.line is not None:
+        if last.rest is not ALL or last.column >= 0 or last.closes or last.line is not None:
             return None
         bases, left = stacks.popped(node, more)
         if len(bases) + len(left) != 1:
