@@ -18,7 +18,7 @@ from grammars.context_free.keywords import Tried
 from grammars.context_free.layout import Blocks, Columns, columns
 from grammars.context_free.letters import Letters, letters, split
 from grammars.context_free.lr import Mask, State
-from grammars.context_free.scans import BREAK_BEGINS, Cut, Lexer, Scan, longer, none_begins
+from grammars.context_free.scans import BREAK_BEGINS, Cut, Lexer, Scan, longer
 from grammars.context_free.separators import Separation
 from grammars.errors import LimitExceeded
 from grammars.regular import (
@@ -89,8 +89,8 @@ def _longer(rx: Rx, conditional: tuple[tuple[Rx, Rx], ...]) -> Rx:
 
 
 @lru_cache(maxsize=1 << 14)
-def _not_begun_by(languages: tuple[Rx, ...]) -> Rx:
-    return none_begins([one for one in languages if one is not NONE])
+def _none_of(languages: tuple[Rx, ...]) -> Rx:
+    return complement(union(*languages))
 
 
 class ContextualLexer(Lexer):
@@ -259,7 +259,7 @@ class ContextualLexer(Lexer):
             going.append(one)
             if rests is NONE:
                 continue
-            blocked = _not_begun_by(tuple([_longer(trial.rx, trial.conditional) for trial in going]))
+            blocked = _none_of(tuple([_longer(trial.rx, trial.conditional) for trial in going]))
             rest = intersect(rests, one.need, blocked)
             terminal = _named(one)
             reads = one.viable if terminal == one.terminal else bool(one.viable_keywords >> terminal & 1)

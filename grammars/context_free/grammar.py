@@ -48,7 +48,7 @@ class Terminal:
         order: contextual lexing: its place in the order in which Lark tries terminals, 0 first.
         conditional: further texts, of a terminal that looks ahead: pairs (texts, rests), the texts taken only where what
             follows them, up to the end of the text, is in `rests`.  Texts that are taken whatever follows are in
-            `language`, which may be NONE then.
+            `language`, which may be NONE then.  Of ignored terminals ("every") `rests` also says that nothing longer is.
     """
 
     name: str

@@ -237,7 +237,8 @@ class EveryLexer(Lexer):
     def _after(self, found: tuple[Entry, ...]) -> Scan:
         key = frozenset(entry for entry in found if entry[1] is not EPSILON)
         cuts = {
-            Cut(number, intersect(rest, not_longer(to)) if dropped else rest, dropped=dropped)
+            # Where ignored text is taken on a condition, the condition says that nothing longer is.
+            Cut(number, not_longer(to) if dropped and rest is ALL else rest, dropped=dropped)
             for number, to, rest, dropped in found
             if to.nullable
         }

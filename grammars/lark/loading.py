@@ -16,7 +16,7 @@ from grammars.lark.contextual import lalr_table, order_of_trial
 from grammars.lark.lalr import Table, lalr
 from grammars.lark.parsing import Compiled, compiled
 from grammars.lark.source import Source, read
-from grammars.lark.terminals import Taken, ends_anywhere, taken
+from grammars.lark.terminals import Taken, ends_anywhere, taken, taken_alone
 from grammars.regular import NONE, literal
 from grammars.values import Grammar, Lark, SpecialToken
 
@@ -92,8 +92,10 @@ class _Loader:
         try:
             if plain and not pattern.flags:
                 texts = Taken(literal(pattern.value))
-            elif self.value.lexer == "contextual" or ignored:
+            elif self.value.lexer == "contextual":
                 texts = taken(pattern.to_regexp())
+            elif ignored:
+                texts = taken_alone(pattern.to_regexp())
             else:
                 texts = ends_anywhere(pattern.to_regexp())
         except (RegexError, UnsupportedFeature, LimitExceeded) as error:

@@ -64,6 +64,23 @@ def taken(pattern: str) -> Taken:
 
 
 @lru_cache(maxsize=1024)
+def taken_alone(pattern: str) -> Taken:
+    """The same, each text with the rests with which `re` takes it and none that is longer, if there are conditions at all.
+
+    Raises:
+        RegexError, UnsupportedFeature, LimitExceeded: as `taken`.
+    """
+    found = taken(pattern)
+    if not found.where:
+        return found
+    made = program(pattern)
+    by_rest: dict[Rx, list[Threads]] = {}
+    for state in _states(made):
+        by_rest.setdefault(state.accept, []).append(state)
+    return _by_rest(made, _exactly(by_rest))
+
+
+@lru_cache(maxsize=1024)
 def ends_anywhere(pattern: str) -> Taken:
     """The texts with which Lark's `dynamic_complete` lexer lets a terminal end; each counts for itself.
 
