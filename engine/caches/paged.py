@@ -102,11 +102,21 @@ class PagedCache(Cache):
         most = batch * -(-capacity // block_size) if capacity else 0
         self.pool = BlockPool(config, device, dtype, block_size, most) if pool is None else pool
         self.tables = [BlockTable() for _ in range(batch)]
+        self._owns_blocks = True
         self._index: Tensor | None = None
         self._places: tuple[Tensor, Tensor] | None = None
 
+    @classmethod
+    def over(cls, pool: BlockPool, tables: Sequence[BlockTable], lengths: Sequence[int]) -> Self:
+        """Rows that belong to somebody else, put together for a step: what it writes stays in `tables`, and they keep
+        their blocks when this cache goes out of use."""
+        keys = pool.tensors[0][0]
+        cache = cls(pool.config, len(tables), keys.device, keys.dtype, pool=pool)
+        cache.tables, cache.lengths, cache._owns_blocks = list(tables), tuple(lengths), False
+        return cache
+
     def __del__(self) -> None:
-        if hasattr(self, "tables"):
+        if getattr(self, "_owns_blocks", False):
             self.close()
 
     def close(self) -> None:
