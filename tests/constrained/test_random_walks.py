@@ -17,10 +17,10 @@ from constrained import BudgetError, Vocabulary, compile
 from constrained.validation import JsonCheck
 from grammars import EmptyLanguage, JsonSchema, LimitExceeded
 
-BUDGETS = (200, 800)
-EVERY = 100
+BUDGET = 200
+EVERY = 200
 # Schemas that end in a limit, or need more tokens than these walks have.
-MOST_LEFT_OUT = 3
+MOST_LEFT_OUT = 2
 
 
 def records(folder: Path) -> Iterator[dict[str, Any]]:
@@ -35,16 +35,7 @@ def records(folder: Path) -> Iterator[dict[str, Any]]:
 
 def walk(grammar: JsonSchema, vocabulary: Vocabulary, rng: random.Random) -> str:
     """A text made of tokens that are drawn uniformly from what is allowed."""
-    constraint = compile(grammar, vocabulary)
-    matcher = None
-    for budget in BUDGETS:
-        try:
-            matcher = constraint.matcher(max_tokens=budget)
-            break
-        except BudgetError as error:
-            refusal = error
-    if matcher is None:
-        raise refusal
+    matcher = compile(grammar, vocabulary).matcher(max_tokens=BUDGET)
     row = np.zeros(vocabulary.row_words, dtype=np.uint32)
     tokens: list[int] = []
     while not matcher.is_finished():
@@ -80,6 +71,6 @@ def test_random_walks_through_real_schemas_end_in_documents_that_two_validators_
             continue  # it refuses the schema itself
         if not validator.is_valid(document):
             wrong.append((record["id"], text))
-    assert walks > 20
+    assert walks > 10
     assert not wrong
     assert len(left_out) <= MOST_LEFT_OUT, left_out
