@@ -14,9 +14,10 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from constrained import JsonSchema, Lark, Limits, Matcher, Regex, fill_masks
+from constrained import JsonSchema, Lark, Limits, Matcher, Regex, Vocabulary, fill_masks
 from constrained.compile import Constraint
 from constrained.device import BatchRows, TableMirror
+from constrained.kernels import handles
 from constrained.masks.row_store import RowStore
 from grammars.errors import LimitExceeded
 from tests.constrained.languages import SMALL, constraint_on
@@ -24,11 +25,15 @@ from tests.constrained.test_threads import GRAMMARS, vocabulary
 
 TINY = Limits(states=400_000, stack_depth=200, bytes=1 << 11)
 """Room for a few rows at a time."""
-WORDS = vocabulary()
+CROSSING = [b'",', b'"]', b"1,", b"2,", b",1", b",2", b',"', b'b",', b"true,", b"1]", b',"a"', b'",2', b"2,1", b'ab"']
+WORDS = Vocabulary.from_token_bytes(
+    [*vocabulary().tokens[:-1], *CROSSING, None], eos_token_ids=[len(vocabulary().tokens) - 1 + len(CROSSING)]
+)
 ITEMS = {"enum": [1, 2, "a", "ab", "abc", "b", True, None]}
 ALL = [
     *GRAMMARS,
     JsonSchema({"type": "array", "items": ITEMS, "uniqueItems": True}),  # rows whose open tokens depend on the text
+    JsonSchema({"type": "array", "items": True, "uniqueItems": True}),
     JsonSchema({"type": "object", "patternProperties": {"^a": {"type": "integer"}, "b$": {"type": "number"}}}),
     Lark('start: "[" [start ("," start)*] "]" | NAME\nNAME: /[a-c]+/'),
 ]
@@ -263,6 +268,57 @@ def test_a_token_that_was_set_apart_is_in_the_mask_after_an_eviction() -> None:
     for _ in range(3):
         store.evict()
         assert np.array_equal(mask(matcher), before)
+
+
+class Meddling:
+    """The kernels of handles, around some of which all rows are let go."""
+
+    def __init__(self, store: RowStore) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(handles, name)
+
+    def row_of(self, *arguments: Any) -> int:
+        number = int(handles.row_of(*arguments))
+        self._store.evict()
+        return number
+
+    def write_found(self, *arguments: Any) -> int:
+        self._store.evict()
+        return int(handles.write_found(*arguments))
+
+    def commit_token(self, *arguments: Any) -> int:
+        status = int(handles.commit_token(*arguments))
+        self._store.evict()
+        return status
+
+
+def test_rows_may_go_between_any_two_steps_of_a_matcher(
+    monkeypatch: pytest.MonkeyPatch, expected: dict[tuple[int, int], list[bytes]]
+) -> None:
+    small = constraints(SMALL)
+    monkeypatch.setattr("constrained.matcher.h", Meddling(small[0].store))
+    for index, seed in JOBS[::3]:
+        assert list(masks_of(small[index], seed)) == expected[index, seed]
+    assert small[0].store.counters().evictions > 1000
+
+
+def test_a_row_is_found_by_nobody_before_its_tokens_are_sorted(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = RowStore(WORDS, SMALL)
+    sort, sorted_rows = store._sort_open, []
+
+    def looked_up_meanwhile(number: int, tokens: list[int], cells: NDArray[np.int32], state: int, *rest: int) -> None:
+        sort(number, tokens, cells, state, *rest)
+        assert handles.row_of(store.handles, store.machine.memo, cells, state, rest[0]) == -1
+        sorted_rows.append((number, cells, state, rest[0]))
+
+    monkeypatch.setattr(store, "_sort_open", looked_up_meanwhile)
+    for index in (8, 9):
+        for seed in range(4):
+            list(masks_of(constraint_on(store, ALL[index], WORDS), seed))
+    assert len(sorted_rows) > 3
+    assert store.rows.open_tokens
 
 
 def test_limits_still_hold_where_rows_are_let_go() -> None:
