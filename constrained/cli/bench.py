@@ -33,7 +33,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     group = masks.add_argument_group("options of the schemas")
     group.add_argument("--whitespace", default="bounded", metavar="bounded|compact|any|RE", help="between JSON tokens")
     group.add_argument("--property-order", default="schema", choices=["schema", "any"])
-    group.add_argument("--formats", default="declared", choices=FORMATS)
+    group.add_argument("--formats", default="assert", choices=FORMATS)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -10,7 +10,7 @@ from constrained.cli.errors import UsageError
 from grammars import Choice, Grammar, JsonSchema, Lark, Regex
 
 KINDS = "--schema FILE, --regex RE, --lark FILE or --choice TEXT"
-FORMATS = ["declared", "assert", "annotate", "strict"]
+FORMATS = ["assert", "declared", "annotate", "strict"]
 _OPTIONS_OF = {"schema": ("whitespace", "property_order", "formats"), "lark": ("start", "lexer")}
 
 
@@ -24,7 +24,7 @@ def add_grammar_options(parser: argparse.ArgumentParser) -> None:
     options = parser.add_argument_group("options of --schema")
     options.add_argument("--whitespace", metavar="bounded|compact|any|RE", help="between JSON tokens (bounded)")
     options.add_argument("--property-order", choices=["schema", "any"], help="of objects (schema)")
-    options.add_argument("--formats", choices=FORMATS, help="what `format` does (declared)")
+    options.add_argument("--formats", choices=FORMATS, help="what `format` does (assert)")
     options = parser.add_argument_group("options of --lark")
     options.add_argument("--start", metavar="RULE", help="the rule to begin with (start)")
     options.add_argument("--lexer", choices=["dynamic", "contextual"], help="how the text is cut (dynamic)")

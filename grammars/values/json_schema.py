@@ -13,7 +13,7 @@ from grammars.values.base import Grammar, one_of
 
 Whitespace = Literal["bounded", "compact", "any"]
 PropertyOrder = Literal["schema", "any"]
-Formats = Literal["declared", "assert", "annotate", "strict"]
+Formats = Literal["assert", "declared", "annotate", "strict"]
 Escapes = Literal["any", "canonical"]
 
 _MAX_RESPELLED = 100_000
@@ -100,7 +100,7 @@ class JsonSchema(Grammar):
         schema: Mapping[str, Any] | bool | str | bytes,
         whitespace: str = "bounded",
         property_order: PropertyOrder = "schema",
-        formats: Formats = "declared",
+        formats: Formats = "assert",
         draft: str | None = None,
         resources: Mapping[str, Any] | None = None,
         escapes: Escapes = "any",

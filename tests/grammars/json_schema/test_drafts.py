@@ -110,22 +110,21 @@ def _format_vocabulary(draft: str, name: str, required: bool) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("draft", [*URI, None])
-def test_a_format_is_asserted_unless_the_schema_declares_a_draft_that_annotates_it(
-    accepts: Accepts, draft: str | None
-) -> None:
+def test_a_format_is_asserted_unless_what_the_draft_declares_is_asked_for(accepts: Accepts, draft: str | None) -> None:
     asserted = draft not in ("2019-09", "2020-12")
     marker = {"$schema": URI[draft]} if draft is not None else {}
     for schema, options in (({**marker, "format": "date"}, {}), ({"format": "date"}, {"draft": draft})):
-        assert accepts(schema, "today", **options) is not asserted
-        assert format_asserted(JsonSchema(schema, **options)) is asserted
-        assert not accepts(schema, "today", formats="assert", **options)
+        assert not accepts(schema, "today", **options)
+        assert format_asserted(JsonSchema(schema, **options))
+        assert accepts(schema, "today", formats="declared", **options) is not asserted
+        assert format_asserted(JsonSchema(schema, formats="declared", **options)) is asserted
         assert accepts(schema, "today", formats="annotate", **options)
         assert accepts(schema, "2024-02-29", formats="strict", **options)
 
 
 def test_a_format_that_stays_an_annotation_by_its_draft_is_warned_of() -> None:
     schema = {"$schema": URI["2020-12"], "properties": {"a": {"format": "date"}}}
-    (members,) = root_value(JsonSchema(schema)).alternatives().objects
+    (members,) = root_value(JsonSchema(schema, formats="declared")).alternatives().objects
     with pytest.warns(FormatWarning, match="'date' at #/properties/a is an annotation in draft 2020-12"):
         assert members.properties[0].value.alternatives().string is ALL
 
@@ -145,6 +144,7 @@ def test_the_vocabulary_of_a_metaschema_decides_whether_formats_are_asserted(
 ) -> None:
     resources = {"http://h/meta": _format_vocabulary(draft, name, required)}
     schema = {"$schema": "http://h/meta", "format": "date", "type": "string"}
-    assert accepts(schema, "today", resources=resources) is not asserted
-    assert format_asserted(JsonSchema(schema, resources=resources)) is asserted
+    declared: Any = {"resources": resources, "formats": "declared"}
+    assert accepts(schema, "today", **declared) is not asserted
+    assert format_asserted(JsonSchema(schema, **declared)) is asserted
     assert not accepts(schema, 1, resources=resources)
