@@ -17,7 +17,6 @@ from constrained.schema_input import read_schema
 from constrained.streaming import BytesDecoding, Decoding, TextStream
 from constrained.tools import ToolCall, calls_grammar, chosen_tools, read_call, read_tools
 from constrained.vocabulary import Vocabulary
-from engine.caches import kv_cache_bytes
 from engine.errors import ContextError, TextError
 from engine.generation import CancelToken, generate
 from engine.loading import load_model
@@ -37,7 +36,8 @@ class LLM:
         model: a `.gguf` file, a folder of safetensors, a hub id (`owner/name`), an `engine.Model`, or `None` for the
             default model, which is fetched once (98 MB) and kept in the user's cache folder.
         device: `"auto"` (CUDA where there is one), `"cpu"`, `"cuda"`, `"cuda:1"`.
-        dtype: `"auto"` (bfloat16 where the hardware multiplies it), `"float32"`, `"bfloat16"`, `"float16"`.
+        dtype: `"auto"` (on a CPU the first of int4, int8 and bfloat16 that passes the quality gate, see `engine.quality`),
+            `"float32"`, `"bfloat16"`, `"float16"`, or `"int8"` and `"int4"`: packed weights for decoding on a CPU.
         cache, proposer, lookahead, kv_memory, max_sequences: see `constrained.options.EngineOptions`; the first three
             may be given per call too.
         progress: called with bytes done and bytes expected while a model is fetched.
@@ -256,7 +256,7 @@ class LLM:
             return
         config = self.model.config
         width = self.model.dtype.itemsize
-        needed = kv_cache_bytes(config.layers, 1, config.kv_heads, tokens, config.head_dim, width)
+        needed = config.kv_values_per_token * tokens * width
         if needed > limit:
             raise ContextError(
                 f"{tokens} tokens need {format_size(needed)} for keys and values, more than kv_memory="

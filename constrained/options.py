@@ -6,11 +6,11 @@ import re
 from dataclasses import dataclass, replace
 
 from constrained.errors import UnsupportedFeature
+from engine.caches import NAMES as CACHE_NAMES
 
 _PROPOSERS = ("auto", "none")
 _LATER_PROPOSERS = ("draft", "ngram", "suffix", "early_exit", "universal", "forced")
-_CACHES = ("auto", "dynamic", "static")
-_LATER_CACHES = ("paged", "offloaded", "quantized", "latent")
+_CACHES = ("auto", *CACHE_NAMES)
 _UNITS = {
     "": 1,
     "K": 1000,
@@ -29,7 +29,8 @@ class EngineOptions:
     """How the engine decodes.
 
     Attributes:
-        cache: the kind of key/value cache: `"auto"`, `"dynamic"` (grows) or `"static"` (allocated once).
+        cache: the kind of key/value cache: `"auto"`, or one of `engine.caches.NAMES` (`engine.caches.create` says when to
+            take which).
         proposer: `"auto"` or `"none"`: no speculative decoding.
         lookahead: `"adaptive"`; without a proposer there is nothing to look ahead with.
         kv_memory: most memory that keys and values may take, in bytes or as `"2GiB"`; `None` sets no limit.
@@ -47,7 +48,7 @@ class EngineOptions:
     max_sequences: int = 64
 
     def __post_init__(self) -> None:
-        _check_name("cache", self.cache, _CACHES, _LATER_CACHES)
+        _check_name("cache", self.cache, _CACHES, ())
         _check_name("proposer", self.proposer, _PROPOSERS, _LATER_PROPOSERS)
         if self.lookahead != "adaptive":
             if isinstance(self.lookahead, int) and not isinstance(self.lookahead, bool):

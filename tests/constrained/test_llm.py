@@ -227,7 +227,6 @@ def test_the_memory_limit_is_kept(random_llm: LLM) -> None:
         ({"max_tokens": 0}, ValueError),
         ({"max_tokens": True}, ValueError),
         ({"max_tokens": 2.5}, ValueError),
-        ({"cache": "paged"}, UnsupportedFeature),
         ({"cache": "fast"}, ValueError),
         ({"proposer": "draft"}, UnsupportedFeature),
         ({"lookahead": 4}, UnsupportedFeature),
@@ -239,7 +238,7 @@ def test_an_option_works_or_is_refused(random_llm: LLM, options: dict[str, Any],
         random_llm.generate("go", **options)
 
 
-@pytest.mark.parametrize("cache", ["auto", "dynamic", "static"])
+@pytest.mark.parametrize("cache", ["auto", "dynamic", "static", "paged", "sliding", "offloaded"])
 def test_each_cache_gives_the_same_text(random_llm: LLM, cache: str) -> None:
     constraint = Regex("[a-z]{12}")
     assert random_llm.generate("go", constraint, cache=cache).text == random_llm.generate("go", constraint).text

@@ -11,8 +11,6 @@ from constrained.options import EngineOptions, format_size, parse_size
 @pytest.mark.parametrize(
     "options",
     [
-        {"cache": "paged"},
-        {"cache": "quantized"},
         {"proposer": "draft"},
         {"proposer": "ngram"},
         {"lookahead": 4},
