@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from constrained.automata.code_points import expand_continuation, expand_rest
+from constrained.automata.code_points import expand_continuation, expand_led, expand_rest, spelling
 from constrained.automata.context_free.hypotheses import Hypothesis, Outcome
 from constrained.automata.context_free.parser import Parser
 from constrained.automata.context_free.states import (
@@ -63,10 +63,16 @@ class FrameCosts:
         if kind is expand_leave:
             return 0 if len(key) < 3 else self._outcome(key[2], key[2].value(key[1]))
         if kind is expand_rest and self._machine.key(key[3])[0] in _KINDS:
-            return _BYTES[key[1]] + cost(key[3]) if self._spelled(bytes(range(0x80, 0x100))) < FAR else FAR
+            return self._rest(key[1], key[3])
+        if kind is expand_led and self._machine.key(key[2])[0] in _KINDS:
+            return self._rest(spelling(key[1]).leads[key[3]][2], key[2])
         if kind is expand_continuation and self._machine.key(key[2][0][2])[0] in _KINDS:
             return FAR
         return None
+
+    def _rest(self, size: int, state: int) -> int:
+        """The same for the rest of a character, of which `size` are still possible, that leads to `state`."""
+        return _BYTES[size] + self._cost(state) if self._spelled(bytes(range(0x80, 0x100))) < FAR else FAR
 
     def _finishing_of(self, parser: Parser) -> Finishing:
         found = self._finishing.get(parser)
