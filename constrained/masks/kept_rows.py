@@ -15,11 +15,9 @@ import contextlib
 import hashlib
 import json
 import os
-import tempfile
 import threading
 import weakref
 import zlib
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -27,7 +25,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from constrained.cache_folder import cache_folder
+from constrained.cache_folder import cache_folder, checksum, write_whole
 from constrained.kernels import jit
 from constrained.masks.language_digest import language_digest
 from constrained.vocabulary import Vocabulary
@@ -128,7 +126,7 @@ class KeptRows:
             return
         entries = _read(self._path) | made  # what other processes have written since is kept
         with contextlib.suppress(OSError):
-            _write_whole(self._path, _file(self._name, entries))
+            write_whole(self._path, _file(self._name, entries))
 
 
 def kept_rows(vocabulary: Vocabulary) -> KeptRows | None:
@@ -200,7 +198,7 @@ def _read(path: Path) -> dict[str, _Entry]:
     try:
         data = path.read_bytes()
         start = len(_MAGIC) + _DIGEST_BYTES
-        if not data.startswith(_MAGIC) or data[len(_MAGIC) : start] != _checksum([memoryview(data)[start:]]):
+        if not data.startswith(_MAGIC) or data[len(_MAGIC) : start] != checksum([memoryview(data)[start:]]):
             return {}
         end = data.index(b"\n", start)
         found = {}
@@ -226,24 +224,4 @@ def _file(name: str, entries: dict[str, _Entry]) -> list[bytes]:
         head.append((key, entry.orders, entry.cost, len(entry.data)))
         rows.append(entry.data)
     body = [json.dumps((name, head)).encode(), b"\n", *rows]
-    return [_MAGIC, _checksum(body), *body]
-
-
-def _checksum(chunks: Iterable[bytes | memoryview]) -> bytes:
-    digest = hashlib.sha256()
-    for chunk in chunks:
-        digest.update(chunk)
-    return digest.digest()
-
-
-def _write_whole(path: Path, chunks: Iterable[bytes]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.writelines(chunks)
-        os.replace(name, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(name)
-        raise
+    return [_MAGIC, checksum(body), *body]

@@ -12,9 +12,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
-import tempfile
-from collections.abc import Iterable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -22,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from constrained.cache_folder import cache_folder
+from constrained.cache_folder import cache_folder, checksum, write_whole
 from constrained.vocabulary.token_table import TokenTable
 from constrained.vocabulary.trie import Trie
 
@@ -59,7 +56,7 @@ def load_entry(key: str) -> tuple[TokenTable, Trie, str, dict[str, Any]] | None:
     except OSError:
         return None
     start = len(_MAGIC) + _DIGEST_BYTES
-    if not data.startswith(_MAGIC) or data[len(_MAGIC) : start] != _checksum([memoryview(data)[start:]]):
+    if not data.startswith(_MAGIC) or data[len(_MAGIC) : start] != checksum([memoryview(data)[start:]]):
         return None
     try:
         head = json.loads(data[start : data.index(b"\n", start)])
@@ -109,7 +106,7 @@ def save_entry(key: str, table: TokenTable, trie: Trie, fingerprint: str, notes:
     head_bytes = json.dumps(head).encode() + b"\n"
     body = [head_bytes.ljust(place - len(_MAGIC) - _DIGEST_BYTES, b"\0"), *chunks]
     with contextlib.suppress(OSError):
-        _write_whole(_entry_path(key), [_MAGIC, _checksum(body), *body])
+        write_whole(_entry_path(key), [_MAGIC, checksum(body), *body])
 
 
 def _entry_path(key: str) -> Path:
@@ -118,23 +115,3 @@ def _entry_path(key: str) -> Path:
 
 def _aligned(count: int) -> int:
     return -(-count // _ALIGNMENT) * _ALIGNMENT
-
-
-def _checksum(chunks: Iterable[bytes | memoryview]) -> bytes:
-    digest = hashlib.sha256()
-    for chunk in chunks:
-        digest.update(chunk)
-    return digest.digest()
-
-
-def _write_whole(path: Path, chunks: Iterable[bytes | memoryview]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.writelines(chunks)
-        os.replace(name, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(name)
-        raise

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from constrained import JsonSchema, Vocabulary
+from constrained.cache_folder import checksum
 from constrained.limits import Limits
 from constrained.masks import kept_rows, row_store
 from constrained.masks.kept_rows import KeptRows, LocalRow
@@ -117,10 +118,10 @@ def test_a_file_that_does_not_check_out_is_ignored_and_written_again(kept: Path,
         data = b"something else" + data
     elif damage == "other head":
         body = json.dumps(["other.rows", [["key", "no list", 3, 4]]]).encode() + b"\nrows"
-        data = kept_rows._MAGIC + kept_rows._checksum([body]) + body
+        data = kept_rows._MAGIC + checksum([body]) + body
     elif damage == "other name":  # the sound file of another vocabulary, or of other code
         body = good[len(kept_rows._MAGIC) + 32 :].replace(path.name.encode(), path.name[::-1].encode())
-        data = kept_rows._MAGIC + kept_rows._checksum([body]) + body
+        data = kept_rows._MAGIC + checksum([body]) + body
     data = {"empty": b"", "cut": data[:-1]}.get(damage, data)
     path.unlink()
     if damage == "folder":

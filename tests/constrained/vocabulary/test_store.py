@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from constrained.cache_folder import cache_folder
+from constrained.cache_folder import cache_folder, checksum
 from constrained.vocabulary import Vocabulary, store, vocabulary
 
 
@@ -96,7 +96,7 @@ def resealed(content: bytes, change: Any) -> bytes:
     head = json.loads(content[start:end])
     change(head)
     body = json.dumps(head).encode() + content[end:]
-    return store._MAGIC + store._checksum([body]) + body
+    return store._MAGIC + checksum([body]) + body
 
 
 @pytest.mark.parametrize(
