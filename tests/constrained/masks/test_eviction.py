@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import random
-import sys
-import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -21,7 +19,7 @@ from constrained.kernels import handles
 from constrained.masks.row_store import RowStore
 from grammars.errors import LimitExceeded
 from tests.constrained.languages import SMALL, constraint_on
-from tests.constrained.test_threads import GRAMMARS, vocabulary
+from tests.constrained.test_threads import GRAMMARS, in_eight_threads, vocabulary
 
 TINY = Limits(states=400_000, stack_depth=200, bytes=1 << 11)
 """Room for a few rows at a time."""
@@ -96,31 +94,6 @@ def test_walks_side_by_side_across_many_evictions_have_the_masks_of_a_store_with
             del walks[job]
     assert seen == expected
     assert tiny[0].store.counters().evictions > 100
-
-
-def in_eight_threads(work: Callable[[int], None]) -> list[object]:
-    """What goes wrong in eight threads that take turns every ten microseconds."""
-    failures: list[object] = []
-    barrier = threading.Barrier(8)
-
-    def run(number: int) -> None:
-        barrier.wait()
-        try:
-            work(number)
-        except BaseException as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(8)]
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    try:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        sys.setswitchinterval(interval)
-    return failures
 
 
 def test_eight_threads_across_many_evictions_have_the_masks_of_one(
