@@ -11,11 +11,12 @@ PYTEST  := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(WORKERS) --dist loa
 ARGS    ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint types check bench clean
+.PHONY: help install demo test fuzz lint types check bench clean
 
 help:
 	@echo "make demo    extract data from real texts with the default model"
 	@echo "make test    run the tests (ARGS='-m \"not slow\"' for the quick ones)"
+	@echo "make fuzz    the property tests on examples that no run has seen"
 	@echo "make lint    ruff and the import arrows;  make types   mypy"
 	@echo "make check   lint, types and test"
 	@echo "make bench   the benchmarks (benchmarks/RESULTS.md)"
@@ -36,6 +37,10 @@ demo: $(STAMP)
 test: $(STAMP)
 	@$(BIN)/constrained models fetch >/dev/null || echo "no default model: its tests are skipped" >&2
 	$(PYTEST) $(ARGS)
+
+# Property tests draw the same examples at every `make test`; here they draw new ones.
+fuzz: $(STAMP)
+	CONSTRAINED_EXAMPLES=fuzz $(PYTEST) -m "not slow" $(ARGS)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -13,9 +13,11 @@ from hypothesis import settings
 from constrained.cache_folder import cache_folder
 from constrained.vocabulary import Vocabulary
 
-# Time limits per example would test the machine: the first call of a kernel compiles it.
-settings.register_profile("constrained", deadline=None)
-settings.load_profile("constrained")
+# Time limits per example would test the machine: the first call of a kernel compiles it.  The examples are the same at
+# every run, so that a change is judged by what it changed; `make fuzz` looks at new ones.
+settings.register_profile("constrained", deadline=None, derandomize=True)
+settings.register_profile("fuzz", deadline=None, print_blob=True)
+settings.load_profile(os.environ.get("CONSTRAINED_EXAMPLES", "constrained"))
 
 os.environ["CONSTRAINED_KEEP_ROWS"] = (
     "0"  # rows that earlier runs have left on disk must not stand in for those under test
