@@ -12,8 +12,10 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from constrained.async_llm import AsyncLLM, AsyncTextStream
     from constrained.compile import Constraint, compile
     from constrained.errors import (
+        BatchError,
         BudgetError,
         EmptyLanguage,
         EmptyRow,
@@ -40,6 +42,9 @@ __version__ = "0.1.0"
 
 __all__ = [
     "LLM",
+    "AsyncLLM",
+    "AsyncTextStream",
+    "BatchError",
     "BudgetError",
     "Choice",
     "Constraint",
@@ -74,6 +79,8 @@ __all__ = [
 
 _HOMES = {
     "LLM": "constrained.llm",
+    "AsyncLLM": "constrained.async_llm",
+    "AsyncTextStream": "constrained.async_llm",
     "Choice": "grammars",
     "Constraint": "constrained.compile",
     "Gbnf": "grammars",

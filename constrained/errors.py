@@ -6,7 +6,8 @@ generation.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Self
 
 from grammars.errors import (
     EmptyLanguage,
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from engine.sampling.errors import EmptyRow
 
 __all__ = [
+    "BatchError",
     "BudgetError",
     "EmptyLanguage",
     "EmptyRow",
@@ -84,6 +86,24 @@ class ResultError(ValueError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return (type(self), (self.message, self.text))
+
+
+class BatchError(ExceptionGroup[Exception]):
+    """Some generations of a batch failed while they were generated.
+
+    Attributes:
+        results: for each prompt its `Generation`, or the error that ended it.
+    """
+
+    results: Sequence[Any]
+
+    def __new__(cls, message: str, exceptions: Sequence[Exception], results: Sequence[Any] = ()) -> Self:
+        self = super().__new__(cls, message, exceptions)
+        self.results = list(results)
+        return self
+
+    def derive(self, exceptions: Sequence[Exception]) -> BatchError:  # type: ignore[override]
+        return BatchError(self.message, exceptions, self.results)
 
 
 def __getattr__(name: str) -> Any:

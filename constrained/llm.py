@@ -8,15 +8,19 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar, overload
 
+from constrained.batch import BatchProgress, generate_batch
 from constrained.compile import Constraint, check_grammar, compile
 from constrained.kernel_notice import announce_compilation
-from constrained.options import EngineOptions, format_size
+from constrained.options import MAX_WAITING, EngineOptions, format_size
 from constrained.prompts import Prompt, as_messages, with_schema, with_tools
+from constrained.requests import EngineArguments, TextRequest
 from constrained.results import Generation
 from constrained.schema_input import read_schema
 from constrained.streaming import BytesDecoding, Decoding, TextStream
 from constrained.tools import ToolCall, calls_grammar, chosen_tools, read_call, read_tools
 from constrained.vocabulary import Vocabulary
+from engine.batching import BatchEngine, EngineLoop
+from engine.batching.room import blocks_for
 from engine.errors import ContextError, TextError
 from engine.generation import CancelToken, generate
 from engine.loading import load_model
@@ -38,8 +42,8 @@ class LLM:
         device: `"auto"` (CUDA where there is one), `"cpu"`, `"cuda"`, `"cuda:1"`.
         dtype: `"auto"` (on a CPU the first of int4, int8 and bfloat16 that passes the quality gate, see `engine.quality`),
             `"float32"`, `"bfloat16"`, `"float16"`, or `"int8"` and `"int4"`: packed weights for decoding on a CPU.
-        cache, proposer, lookahead, kv_memory, max_sequences: see `constrained.options.EngineOptions`; the first three
-            may be given per call too.
+        cache, proposer, lookahead, kv_memory, max_sequences, max_waiting: see `constrained.options.EngineOptions`; the
+            first three may be given per call too.
         progress: called with bytes done and bytes expected while a model is fetched.
 
     Raises:
@@ -61,10 +65,13 @@ class LLM:
         lookahead: str | int = "adaptive",
         kv_memory: int | str | None = None,
         max_sequences: int = 64,
+        max_waiting: int = MAX_WAITING,
         progress: Progress | None = None,
     ) -> None:
         announce_compilation()
-        self.options = EngineOptions(cache, proposer, lookahead, kv_memory, max_sequences)
+        self.options = EngineOptions(cache, proposer, lookahead, kv_memory, max_sequences, max_waiting)
+        self._engine: EngineLoop | None = None
+        self._engine_lock = Lock()
         if isinstance(model, Model):
             if device != "auto" or dtype != "auto":
                 raise ValueError("the model is loaded already, so device and dtype are settled; leave them out")
@@ -163,43 +170,99 @@ class LLM:
         lookahead: str | int | None = None,
     ) -> TextStream:
         """The events of `generate`, token by token; everything that can be refused is refused before the first."""
+        options = self.options.for_call(cache, proposer, lookahead)
+        request = self.prepare(prompt, constraint, max_tokens=max_tokens, sampling=sampling, chat=chat, cancel=cancel)
+        self._check_memory(options, len(request.ids) + max_tokens)
+        tokens = generate(self.model, request.ids, **request.arguments, cache=options.cache)
+        return TextStream(tokens, request.decoding, request.parse)
+
+    def prepare(
+        self,
+        prompt: Prompt,
+        constraint: Any = None,
+        *,
+        max_tokens: int = 256,
+        sampling: Sampling | None = None,
+        chat: bool = True,
+        cancel: CancelToken | None = None,
+    ) -> TextRequest:
+        """What `stream` does before the engine begins; for one generation, alone or in `engine`.
+
+        Raises:
+            As `generate`, but for what only the engine can refuse.
+        """
         if not isinstance(max_tokens, int) or isinstance(max_tokens, bool) or max_tokens < 1:
             raise ValueError(f"max_tokens={max_tokens!r} is not accepted; pass an integer of at least 1")
-        options = self.options.for_call(cache, proposer, lookahead)
         compiled, parse = self._read_constraint(constraint)
         ids = self._encode(prompt, chat)
-        self._check_memory(options, len(ids) + max_tokens)
         matcher = None if compiled is None else compiled.matcher(max_tokens=max_tokens)
         decoding: Decoding = self.text.detokenizer() if matcher is None else BytesDecoding(self.vocabulary.token_bytes)
-        tokens = generate(
-            self.model,
-            ids,
-            sampling=sampling,
-            constraint=matcher,
-            max_new_tokens=max_tokens,
-            eos_token_ids=self.text.eos_token_ids or None,
-            cache=options.cache,
-            cancel=cancel,
-        )
-        return TextStream(tokens, decoding, parse)
+        arguments: EngineArguments = {
+            "sampling": sampling,
+            "constraint": matcher,
+            "max_new_tokens": max_tokens,
+            "eos_token_ids": self.text.eos_token_ids or None,
+            "cancel": cancel,
+        }
+        return TextRequest(ids, arguments, decoding, parse)
 
-    def generate_batch(self, prompts: Sequence[Prompt], constraint: Any = None, **options: Any) -> list[Generation]:
-        """One generation for each prompt, in their order.
+    @property
+    def engine(self) -> EngineLoop:
+        """The batch engine that `generate_batch`, `AsyncLLM` and the server share, made when it is first asked for.
 
-        The sequences are decoded one after the other for now; what comes out does not depend on that.
+        It has the memory that `kv_memory` says, by default that of `engine.batching.room.blocks_for`, and runs at most
+        `max_sequences` sequences at a time.
+
+        Raises:
+            EngineError: `kv_memory` is less than one block of keys and values.
+            ValueError: a `cache` other than `"auto"` and `"paged"`, which is the one that batches have.
+        """
+        self.options.check_batching()
+        with self._engine_lock:
+            if self._engine is None:
+                blocks = blocks_for(self.model, self.options.kv_bytes, self.options.max_sequences)
+                batch = BatchEngine(self.model, blocks=blocks, max_sequences=self.options.max_sequences)
+                self._engine = EngineLoop(batch, max_waiting=self.options.max_waiting)
+            return self._engine
+
+    def generate_batch(
+        self,
+        prompts: Sequence[Prompt],
+        constraint: Any = None,
+        *,
+        max_tokens: int = 256,
+        sampling: Sampling | Sequence[Sampling | None] | None = None,
+        chat: bool = True,
+        cancel: CancelToken | None = None,
+        cache: str | None = None,
+        proposer: str | None = None,
+        lookahead: str | int | None = None,
+        progress: bool | BatchProgress = False,
+    ) -> list[Generation]:
+        """One generation for each prompt, in their order, decoded together by continuous batching.
 
         Args:
             constraint: one for all, or a list with one for each prompt.
-            options: those of `generate`.  With a seed, each prompt gets the text that it would get alone.
+            max_tokens, chat, cancel, cache, proposer, lookahead: those of `generate`, for all.
+            sampling: one for all, or a list.  With a seed, each prompt gets the text that it would get alone.
+            progress: true draws a bar on standard error where that is a terminal; a function is called with the number of
+                finished prompts and that of all.
+
+        Raises:
+            BatchError: some failed while they were generated; its `results` hold the others.
+            Otherwise as `generate`, before anything is generated.
         """
-        if isinstance(prompts, str):
-            raise TypeError("prompts is one text; pass a list of prompts")
-        constraints = list(constraint) if isinstance(constraint, list | tuple) else [constraint] * len(prompts)
-        if len(constraints) != len(prompts):
-            raise ValueError(f"{len(prompts)} prompts and {len(constraints)} constraints; pass one, or one for each")
-        for one in constraints:  # a bad one is found before the first is decoded; compiled ones are kept
-            self._read_constraint(one)
-        return [self.generate(prompt, one, **options) for prompt, one in zip(prompts, constraints, strict=True)]
+        self.options.for_call(cache, proposer, lookahead).check_batching()
+        return generate_batch(
+            self,
+            prompts,
+            constraint,
+            max_tokens=max_tokens,
+            sampling=sampling,
+            chat=chat,
+            cancel=cancel,
+            progress=progress,
+        )
 
     def call_tool(
         self, messages: Prompt, tools: Sequence[Any], tool_choice: Any = "required", **options: Any

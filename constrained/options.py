@@ -6,7 +6,11 @@ import re
 from dataclasses import dataclass, replace
 
 from constrained.errors import UnsupportedFeature
+from engine.batching.loop import MAX_WAITING
 from engine.caches import NAMES as CACHE_NAMES
+from engine.caches import PagedCache
+
+__all__ = ["MAX_WAITING", "EngineOptions", "format_size", "parse_size"]
 
 _PROPOSERS = ("auto", "none")
 _LATER_PROPOSERS = ("draft", "ngram", "suffix", "early_exit", "universal", "forced")
@@ -33,8 +37,10 @@ class EngineOptions:
             take which).
         proposer: `"auto"` or `"none"`: no speculative decoding.
         lookahead: `"adaptive"`; without a proposer there is nothing to look ahead with.
-        kv_memory: most memory that keys and values may take, in bytes or as `"2GiB"`; `None` sets no limit.
+        kv_memory: most memory that keys and values may take, in bytes or as `"2GiB"`; `None` sets no limit to a single
+            generation, and lets batches choose (`engine.batching.room.blocks_for`).
         max_sequences: most sequences that decode at the same time, at least 1.
+        max_waiting: most requests that wait for room in the batch, at least 1; further ones are refused.
 
     Raises:
         UnsupportedFeature: an option that is known and not available yet.
@@ -46,6 +52,7 @@ class EngineOptions:
     lookahead: str | int = "adaptive"
     kv_memory: int | str | None = None
     max_sequences: int = 64
+    max_waiting: int = MAX_WAITING
 
     def __post_init__(self) -> None:
         _check_name("cache", self.cache, _CACHES, ())
@@ -58,8 +65,10 @@ class EngineOptions:
             raise ValueError(f"lookahead={self.lookahead!r} is not accepted; pass 'adaptive'")
         if self.kv_memory is not None:
             object.__setattr__(self, "kv_memory", parse_size(self.kv_memory))
-        if not isinstance(self.max_sequences, int) or isinstance(self.max_sequences, bool) or self.max_sequences < 1:
-            raise ValueError(f"max_sequences={self.max_sequences!r} is not accepted; pass an integer of at least 1")
+        for name in ("max_sequences", "max_waiting"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise ValueError(f"{name}={value!r} is not accepted; pass an integer of at least 1")
 
     def for_call(self, cache: str | None, proposer: str | None, lookahead: str | int | None) -> EngineOptions:
         """The same with what one call says otherwise; `None` leaves an option as it is."""
@@ -69,6 +78,13 @@ class EngineOptions:
             proposer=self.proposer if proposer is None else proposer,
             lookahead=self.lookahead if lookahead is None else lookahead,
         )
+
+    def check_batching(self) -> None:
+        """Raises ValueError where the cache is not one that batches have."""
+        if self.cache not in ("auto", PagedCache.name):
+            raise ValueError(
+                f"cache={self.cache!r} is not accepted for batches, which are paged; pass 'auto' or 'paged'"
+            )
 
     @property
     def kv_bytes(self) -> int | None:

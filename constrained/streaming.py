@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Protocol, Self
 
 from constrained.results import Generation, StreamEvent
-from engine.generation import TokenStream
+from engine.generation import Output, Token
 
 
 class Decoding(Protocol):
@@ -18,6 +18,16 @@ class Decoding(Protocol):
 
     def flush(self) -> str:
         """What is left at the end."""
+
+
+class TokenSource(Iterator[Token], Protocol):
+    """A generation in progress; `engine.generation.TokenStream` and `engine.batching.RequestHandle` are two."""
+
+    def result(self) -> Output:
+        """The whole, waited for."""
+
+    def close(self) -> None:
+        """Cancel what is left."""
 
 
 class BytesDecoding:
@@ -43,7 +53,7 @@ class TextStream(Iterator[StreamEvent]):
     Leaving the `with` block, or `close`, cancels what is left.  `result` takes what is left and hands back the whole.
     """
 
-    def __init__(self, tokens: TokenStream, decoding: Decoding, parse: Callable[[str], Any] | None = None) -> None:
+    def __init__(self, tokens: TokenSource, decoding: Decoding, parse: Callable[[str], Any] | None = None) -> None:
         self._tokens = tokens
         self._decoding = decoding
         self._parse = parse
@@ -87,15 +97,23 @@ class TextStream(Iterator[StreamEvent]):
         if not self._flushed:
             self._pieces.append(self._decoding.flush())
             self._flushed = True
-        text = "".join(self._pieces)
-        whole = output.finish_reason != "cancelled" and self._parse is not None
-        return Generation(
-            text=text,
-            parsed=self._parse(text) if whole and self._parse is not None else None,
-            token_ids=output.token_ids,
-            finish_reason=output.finish_reason,
-            fallbacks=output.fallbacks,
-            metrics=output.metrics,
-            logprobs=output.logprobs,
-            seed=output.seed,
-        )
+        return as_generation(output, "".join(self._pieces), self._parse)
+
+
+def as_generation(output: Output, text: str, parse: Callable[[str], Any] | None) -> Generation:
+    """What the engine put out, with its text, read by `parse` unless it was cancelled.
+
+    Raises:
+        ResultError: `parse` refuses it.
+    """
+    whole = output.finish_reason != "cancelled" and parse is not None
+    return Generation(
+        text=text,
+        parsed=parse(text) if whole and parse is not None else None,
+        token_ids=output.token_ids,
+        finish_reason=output.finish_reason,
+        fallbacks=output.fallbacks,
+        metrics=output.metrics,
+        logprobs=output.logprobs,
+        seed=output.seed,
+    )

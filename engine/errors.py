@@ -52,3 +52,11 @@ class CacheError(EngineError):
 
 class TrainingError(EngineError):
     """An attempt to train, or to record gradients through, a model that only decodes."""
+
+
+class QueueFull(EngineError):
+    """As many requests wait for an engine as may."""
+
+
+class EngineClosed(EngineError):
+    """A request to an engine that was stopped."""

@@ -219,7 +219,7 @@ def generate(
         SamplingError: a token id outside the vocabulary.
     """
     prompt = ids.reshape(-1).tolist() if isinstance(ids, Tensor) else [int(token) for token in ids]
-    _check_lengths(len(prompt), max_new_tokens, model.config.context_length)
+    check_lengths(len(prompt), max_new_tokens, model.config.context_length)
     clock = Stopwatch()
     with clock.step():
         sequence = SequenceState(
@@ -237,7 +237,12 @@ def generate(
         return TokenStream(model, kv_cache, prompt, sequence, clock, cancel)
 
 
-def _check_lengths(prompt: int, new: int, context: int) -> None:
+def check_lengths(prompt: int, new: int, context: int) -> None:
+    """Raises unless a prompt of so many tokens and so many new ones make a generation in a context of that length.
+
+    Raises:
+        ContextError, EngineError: as `generate`.
+    """
     if prompt < 1:
         raise EngineError("the prompt is empty: give it at least one token (most models have one for the beginning)")
     if new < 1:

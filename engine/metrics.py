@@ -16,12 +16,15 @@ Part = Literal["forward", "mask", "sample"]
 class Metrics:
     """Counts and times of one generation, in tokens and seconds.
 
-    Times are the engine's own: what a consumer of the stream does between two tokens is not in them.
+    Times are the engine's own: what a consumer of the stream does between two tokens is not in them.  In a batch, times of
+    forward passes and draws are those of the whole steps that the sequence took part in, and the others' steps lie between
+    its tokens.
 
     Attributes:
         prompt_tokens: tokens of the prompt.
         output_tokens: tokens of the output, the end token not among them.
-        ttft_s: from the start to the first token, the prompt's forward pass included; 0 without one.
+        queue_s: from the request to its admission to a batch; 0 for a generation of its own.
+        ttft_s: from the request to the first token, queue and the prompt's forward pass included; 0 without one.
         itl_s: from each token to the next; one fewer than there are tokens.
         tokens_per_s: output tokens over the whole time, the prompt's part included.
         forward_s: in forward passes of the model.
@@ -34,6 +37,7 @@ class Metrics:
 
     prompt_tokens: int = 0
     output_tokens: int = 0
+    queue_s: float = 0.0
     ttft_s: float = 0.0
     itl_s: list[float] = field(default_factory=list)
     tokens_per_s: float = 0.0

@@ -17,7 +17,7 @@ from rich.console import Console
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # before torch comes in: on a busy machine, threads should not spin
 
 from constrained import LLM, Generation
-from constrained.cli.progress import progress_bars
+from constrained.progress import progress_bars
 
 
 class Person(BaseModel):

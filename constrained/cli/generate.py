@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from constrained.cli.errors import OK, UsageError
 from constrained.cli.grammar_options import add_grammar_options, read_grammar
-from constrained.cli.progress import progress_bars
+from constrained.progress import progress_bars
 from grammars import Grammar, JsonSchema
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 
 from constrained.cli.errors import OK
-from constrained.cli.progress import progress_bars
 from constrained.options import format_size
+from constrained.progress import progress_bars
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

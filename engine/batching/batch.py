@@ -3,27 +3,30 @@ prompt, one draw for all that have logits."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from time import perf_counter
 
 import torch
 from torch import Tensor
 
-from engine.batching.scheduler import Request, Scheduler
+from engine.batching.request import Request
+from engine.batching.scheduler import Scheduler
+from engine.batching.usage import Usage
 from engine.caches import BlockPool, PagedCache
 from engine.constraint import TokenConstraint
-from engine.errors import ContextError, EngineError
-from engine.generation import Output
-from engine.metrics import Metrics
+from engine.errors import EngineError
+from engine.generation import CancelToken, Output, check_lengths
+from engine.metrics import Part
 from engine.model import Model
 from engine.sampling import GREEDY, Draw, EmptyRow, InvalidLogits, Sampling
+from engine.sampling.chain import check_token_ids
 from engine.sampling.sampler import Sampler
 from engine.sequence import SequenceState, step_masks
 
 
 class BatchEngine:
-    """Generates for many requests at once over one pool of blocks.
+    """Generates for many requests at once over one pool of blocks.  For one thread; `EngineLoop` serves many.
 
     Attributes:
         pool: the memory of keys and values; finished requests leave their prompts in it for those that begin alike.
@@ -35,6 +38,8 @@ class BatchEngine:
         self, model: Model, *, blocks: int, block_size: int = 16, max_sequences: int = 64, chunk: int = 256
     ) -> None:
         """`blocks` of `block_size` positions are allocated at once; `chunk` tokens of a prompt go into one step."""
+        if blocks < 1:
+            raise EngineError(f"{blocks} blocks of keys and values: at least 1")
         self.model = model
         self.pool = BlockPool(model.config, model.device, model.dtype, block_size, blocks)
         self.scheduler = Scheduler(self.pool.manager, max_sequences, chunk)
@@ -51,6 +56,7 @@ class BatchEngine:
         eos_token_ids: Sequence[int] | None = None,
         stop: Callable[[Sequence[int]], bool] | None = None,
         priority: int = 0,
+        cancel: CancelToken | None = None,
     ) -> Request:
         """Queues a request; arguments as those of `engine.generate`, and `priority`: the higher go first.
 
@@ -59,16 +65,33 @@ class BatchEngine:
             EngineError: an empty prompt, a limit below 1, or more blocks than there are.
             SamplingError: a token id outside the vocabulary.
         """
+        request = self.prepare(
+            ids, sampling=sampling, constraint=constraint, max_new_tokens=max_new_tokens, eos_token_ids=eos_token_ids,
+            stop=stop, priority=priority, cancel=cancel,
+        )  # fmt: skip
+        self.enqueue(request)
+        return request
+
+    def prepare(
+        self,
+        ids: Sequence[int],
+        *,
+        sampling: Sampling | None = None,
+        constraint: TokenConstraint | None = None,
+        max_new_tokens: int = 256,
+        eos_token_ids: Sequence[int] | None = None,
+        stop: Callable[[Sequence[int]], bool] | None = None,
+        priority: int = 0,
+        cancel: CancelToken | None = None,
+    ) -> Request:
+        """Checks a request and fills its first mask; `enqueue` starts it.  Safe in any thread, also during a step.
+
+        Raises:
+            As `add`, and what the constraint raises.
+        """
+        created = perf_counter()
         prompt, config = [int(token) for token in ids], self.model.config
-        if not prompt or max_new_tokens < 1:
-            raise EngineError(
-                f"a prompt of {len(prompt)} tokens and max_new_tokens={max_new_tokens}: at least 1 of each"
-            )
-        if len(prompt) + max_new_tokens > config.context_length:
-            raise ContextError(
-                f"a prompt of {len(prompt)} tokens and {max_new_tokens} new ones do not fit into the model's context of "
-                f"{config.context_length}: lower max_new_tokens or shorten the prompt"
-            )
+        check_lengths(len(prompt), max_new_tokens, config.context_length)
         sequence = SequenceState(
             prompt,
             GREEDY if sampling is None else sampling,
@@ -78,13 +101,17 @@ class BatchEngine:
             eos_token_ids=config.eos_token_ids if eos_token_ids is None else eos_token_ids,
             stop=stop,
         )
-        Sampler([sequence.row], config.vocab_size, self.model.device)  # checks the token ids
-        request = Request(sequence, priority)
-        sequence.settle()
-        request.times.append(perf_counter())
-        if not sequence.is_finished:
-            self.scheduler.add(request)
+        check_token_ids(sequence.row, config.vocab_size)
+        request = Request(sequence, priority, cancel, created=created)
+        self.scheduler.check(request)
+        with _part([request], "mask"):
+            sequence.settle()
         return request
+
+    def enqueue(self, request: Request) -> None:
+        """Queues a request of `prepare`."""
+        if not request.is_finished:
+            self.scheduler.add(request)
 
     def cancel(self, request: Request) -> None:
         """Ends a request where it is; its blocks are free at once."""
@@ -92,8 +119,17 @@ class BatchEngine:
             request.sequence.finish_reason = "cancelled"
         self.scheduler.remove(request)
 
+    def fail(self, request: Request, error: Exception) -> None:
+        """Ends a request with an error; its blocks are free at once."""
+        if not request.is_finished:
+            request.error = error
+        self.scheduler.remove(request)
+
     def step(self) -> bool:
         """One step of all that run; false where there was nothing to do."""
+        for request in [*self.scheduler.running, *self.scheduler.waiting]:
+            if request.cancel is not None and request.cancel.is_set():
+                self.cancel(request)
         plan = self.scheduler.next_step()
         ready: list[Request] = []
         logits: list[Tensor] = []
@@ -122,30 +158,25 @@ class BatchEngine:
 
         Raises:
             EngineError: it is not finished.
-            EmptyRow, InvalidLogits: what ended it.
+            EmptyRow, InvalidLogits: what ended it; or what its constraint raised.
         """
-        if request.error is not None:
-            raise request.error
-        sequence = request.sequence
-        if sequence.finish_reason is None:
-            raise EngineError("the request is not finished: take more steps, or cancel it")
-        begin, *times = request.times
-        metrics = Metrics(
-            prompt_tokens=sequence.row.history.prompt_length,
-            output_tokens=len(sequence.output),
-            ttft_s=times[0] - begin if times else 0.0,
-            itl_s=[later - earlier for earlier, later in pairwise(times)],
-            tokens_per_s=len(times) / (times[-1] - begin) if times else 0.0,
-            target_forwards=request.forwards,
-            cached_prompt_tokens=request.cached,
-        )
-        return Output(
-            token_ids=sequence.output,
-            finish_reason=sequence.finish_reason,
-            fallbacks=list(sequence.fallbacks),
-            logprobs=list(sequence.logprobs),
-            seed=sequence.row.seed,
-            metrics=metrics,
+        return request.output()
+
+    def usage(self) -> Usage:
+        """What is in use now, and what was done so far."""
+        scheduler, manager = self.scheduler, self.pool.manager
+        return Usage(
+            running=len(scheduler.running),
+            waiting=len(scheduler.waiting),
+            max_sequences=scheduler.max_sequences,
+            blocks=manager.blocks,
+            used_blocks=manager.used,
+            kept_blocks=manager.kept,
+            promised_blocks=scheduler.promised,
+            block_size=manager.block_size,
+            slots=sum(request.computed for request in scheduler.running),
+            steps=self.steps,
+            forwards=self.forwards,
         )
 
     def _forward(self, requests: Sequence[Request], new: int) -> Tensor:
@@ -154,7 +185,8 @@ class BatchEngine:
             self.pool, [request.table for request in requests], [request.computed for request in requests]
         )
         rows = [request.tokens[request.computed : request.computed + new] for request in requests]
-        logits = self.model.forward(torch.tensor(rows, device=self.model.device), cache)
+        with _part(requests, "forward"):
+            logits = self.model.forward(torch.tensor(rows, device=self.model.device), cache)
         self.forwards += 1
         for request in requests:
             request.computed += new
@@ -165,19 +197,20 @@ class BatchEngine:
 
     def _draw(self, requests: Sequence[Request], logits: Tensor) -> None:
         sequences = [request.sequence for request in requests]
-        sampler = self._sampler_of(requests)
-        draws: Sequence[Draw | Exception]
-        try:
-            draws = sampler.sample(logits, *step_masks(sequences, logits.device))
-        except (EmptyRow, InvalidLogits):
-            rows = logits.split_with_sizes([1] * len(sequences))
-            draws = [self._draw_alone(sequence, row) for sequence, row in zip(sequences, rows, strict=True)]
+        with _part(requests, "sample"):
+            sampler = self._sampler_of(requests)
+            draws: Sequence[Draw | Exception]
+            try:
+                draws = sampler.sample(logits, *step_masks(sequences, logits.device))
+            except (EmptyRow, InvalidLogits):
+                rows = logits.split_with_sizes([1] * len(sequences))
+                draws = [self._draw_alone(sequence, row) for sequence, row in zip(sequences, rows, strict=True)]
         tokens = [self._accept(request, draw) for request, draw in zip(requests, draws, strict=True)]
         sampler.commit(tokens)
         for request, token in zip(requests, tokens, strict=True):
             if token is not None:
+                self._settle(request)
                 request.times.append(perf_counter())
-                request.sequence.settle()
             if request.is_finished:
                 self.scheduler.remove(request)
 
@@ -202,7 +235,27 @@ class BatchEngine:
             request.error = draw
             return None
         try:
-            return draw.token_id if request.sequence.accept(draw) else None
+            with _part([request], "mask"):
+                return draw.token_id if request.sequence.accept(draw) else None
         except Exception as error:  # a constraint's own
             request.error = error
             return None
+
+    def _settle(self, request: Request) -> None:
+        try:
+            with _part([request], "mask"):
+                request.sequence.settle()
+        except Exception as error:  # a constraint's or a stop condition's own
+            request.error = error
+
+
+@contextmanager
+def _part(requests: Sequence[Request], part: Part) -> Iterator[None]:
+    """Books the time of a part of a step on those that take part in it."""
+    start = perf_counter()
+    try:
+        yield
+    finally:
+        seconds = perf_counter() - start
+        for request in requests:
+            request.parts[part] += seconds

@@ -7,59 +7,15 @@ age; whoever is first waits for room, and nobody passes it in the meantime, so a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from time import perf_counter
 
-from engine.caches.blocks import BlockManager, BlockTable
-from engine.caches.plan import required_blocks
+from engine.batching.request import Request
+from engine.caches.blocks import BlockManager
 from engine.errors import EngineError
-from engine.sequence import SequenceState
 
 AGING = 32
 """Steps of waiting that are worth one degree of priority."""
-
-
-@dataclass(eq=False)
-class Request:
-    """One sequence in the batch engine.
-
-    Attributes:
-        sequence: tokens, constraint, limits and the reason for the end.
-        priority: the higher go first.
-        table: the blocks of its keys and values.
-        computed: positions that these hold.
-        cached: of the prompt's, those that were there before.
-        error: what ended it, if that was an error.
-        times: seconds on a clock, of its arrival and of each token.
-        forwards: forward passes that it took part in.
-    """
-
-    sequence: SequenceState
-    priority: int = 0
-    table: BlockTable = field(default_factory=BlockTable)
-    computed: int = 0
-    cached: int = 0
-    arrived: int = 0
-    error: Exception | None = None
-    times: list[float] = field(default_factory=list)
-    forwards: int = 0
-
-    @property
-    def tokens(self) -> list[int]:
-        """Prompt and output."""
-        return self.sequence.row.history.tokens
-
-    @property
-    def pending(self) -> int:
-        """Tokens that have not been through the model."""
-        return len(self.tokens) - self.computed
-
-    @property
-    def is_finished(self) -> bool:
-        return self.error is not None or self.sequence.is_finished
-
-    def promised_blocks(self, block_size: int) -> int:
-        """Blocks that it takes to run to its end."""
-        return required_blocks(self.sequence.row.history.prompt_length, self.sequence.max_new_tokens, block_size)
 
 
 @dataclass(frozen=True)
@@ -86,18 +42,22 @@ class Scheduler:
         self.running: list[Request] = []
         self._clock = 0
 
-    def add(self, request: Request) -> None:
-        """Queues a request.
-
-        Raises:
-            EngineError: it would not fit even alone.
-        """
+    def check(self, request: Request) -> None:
+        """Raises EngineError where a request would not fit even alone."""
         promised = request.promised_blocks(self.manager.block_size)
         if promised > self.manager.blocks:
             raise EngineError(
                 f"the request needs {promised} blocks of {self.manager.block_size} positions and there are "
-                f"{self.manager.blocks}: lower max_new_tokens, shorten the prompt, or give the engine more blocks"
+                f"{self.manager.blocks}: lower max_new_tokens, shorten the prompt, or give the engine more memory"
             )
+
+    def add(self, request: Request) -> None:
+        """Queues a request.
+
+        Raises:
+            EngineError: as `check`.
+        """
+        self.check(request)
         request.arrived = self._clock
         self.waiting.append(request)
 
@@ -119,11 +79,15 @@ class Scheduler:
         self.manager.truncate(request.table, 0)
 
     @property
+    def promised(self) -> int:
+        """Blocks that running requests were promised and do not hold yet."""
+        size = self.manager.block_size
+        return sum(request.promised_blocks(size) - len(request.table.blocks) for request in self.running)
+
+    @property
     def unpromised(self) -> int:
         """Blocks that no running request holds or has been promised."""
-        size = self.manager.block_size
-        owed = sum(request.promised_blocks(size) - len(request.table.blocks) for request in self.running)
-        return self.manager.available - owed
+        return self.manager.available - self.promised
 
     def _admit(self) -> None:
         while self.waiting and len(self.running) < self.max_sequences:
@@ -134,6 +98,7 @@ class Scheduler:
             # The last token of the prompt is computed in any case: its logits are wanted.
             first.table = self.manager.reuse(first.tokens[:-1])
             first.computed = first.cached = len(first.table.blocks) * self.manager.block_size
+            first.admitted = perf_counter()
             self.running.append(first)
 
     def _order(self, request: Request) -> tuple[int, int]:

@@ -66,6 +66,11 @@ class BlockManager:
         """Blocks that tables hold, each counted once however many do."""
         return self.blocks - self.available
 
+    @property
+    def kept(self) -> int:
+        """Blocks that no table holds and that can be found by what is in them."""
+        return len(self._idle)
+
     def grow(self, blocks: int) -> None:
         """Adds free blocks."""
         first = len(self.references)

@@ -69,10 +69,12 @@ class BlockPool:
         return sum(tensor.nbytes for pair in self.tensors for tensor in pair)
 
     def _grow(self, blocks: int) -> None:
-        self.tensors = [
-            tuple(torch.cat((tensor, tensor.new_zeros((blocks, *tensor.shape[1:])))) for tensor in pair)
-            for pair in self.tensors
-        ]
+        def grown(tensor: Tensor) -> Tensor:
+            more = tensor.new_zeros((blocks, *tensor.shape[1:]))
+            # Zeros that nobody has written take no memory of the host yet: a first allocation must not copy them.
+            return torch.cat((tensor, more)) if tensor.shape[0] else more
+
+        self.tensors = [tuple(map(grown, pair)) for pair in self.tensors]
         self.manager.grow(blocks)
 
 

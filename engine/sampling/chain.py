@@ -67,7 +67,7 @@ class Chain:
         self.device = torch.device(device)
         samplings = [row.sampling for row in rows]
         for row in rows:
-            self._check_ids(row)
+            check_token_ids(row, vocab_size)
         # Below float32's range a temperature becomes the smallest normal number: all but the best overflow to -inf.
         tiny = torch.finfo(torch.float32).tiny
         self._temperature = self._column([1.0 if s.is_greedy else max(s.temperature, tiny) for s in samplings])
@@ -170,17 +170,18 @@ class Chain:
     def _column(self, values: Sequence[float], dtype: torch.dtype = torch.float32) -> Tensor:
         return torch.tensor(values, dtype=dtype, device=self.device)
 
-    def _check_ids(self, row: SamplerRow) -> None:
-        named = {
-            "logit_bias": [token for token, _ in row.sampling.bias_pairs],
-            "banned_tokens": row.sampling.banned_ids,
-            "eos_token_ids": row.eos_token_ids,
-            "the prompt": row.history.tokens,
-        }
-        for field, tokens in named.items():
-            outside = [token for token in tokens if not 0 <= token < self.vocab_size]
-            if outside:
-                raise SamplingError(
-                    f"{field} names token {outside[0]}, but the logits have {self.vocab_size}: "
-                    f"accepted: 0 to {self.vocab_size - 1}"
-                )
+
+def check_token_ids(row: SamplerRow, vocab_size: int) -> None:
+    """Raise SamplingError where a row names a token that `vocab_size` logits do not have."""
+    named = {
+        "logit_bias": [token for token, _ in row.sampling.bias_pairs],
+        "banned_tokens": row.sampling.banned_ids,
+        "eos_token_ids": row.eos_token_ids,
+        "the prompt": row.history.tokens,
+    }
+    for field, tokens in named.items():
+        outside = [token for token in tokens if not 0 <= token < vocab_size]
+        if outside:
+            raise SamplingError(
+                f"{field} names token {outside[0]}, but the logits have {vocab_size}: accepted: 0 to {vocab_size - 1}"
+            )

@@ -7,15 +7,17 @@ from typing import Any, Literal
 
 import jsonschema
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, field_validator
 
 from constrained import (
     LLM,
+    BatchError,
     BudgetError,
     Choice,
     EmptyLanguage,
     JsonSchema,
     Regex,
+    ResultError,
     Sampling,
     SchemaError,
     UnsupportedFeature,
@@ -158,6 +160,67 @@ def test_a_batch_gives_each_prompt_what_it_gets_alone(random_llm: LLM) -> None:
         random_llm.generate_batch(prompts, constraints[:2])
     with pytest.raises(TypeError, match="list of prompts"):
         random_llm.generate_batch("one")
+
+
+def test_a_batch_has_the_types_samplings_and_times_of_its_rows(random_llm: LLM) -> None:
+    samplings = [Sampling(temperature=1.5, seed=at) for at in range(5)]
+    seen: list[tuple[int, int]] = []
+    batch = random_llm.generate_batch(
+        [f"go {at}" for at in range(5)], Person, max_tokens=60, sampling=samplings, progress=lambda *at: seen.append(at)
+    )
+    assert all(isinstance(one.parsed, Person) for one in batch)
+    assert [one.seed for one in batch] == list(range(5))
+    assert seen == [(at, 5) for at in range(1, 6)]
+    for one in batch:
+        assert one.metrics.ttft_s >= one.metrics.queue_s > 0 and one.metrics.forward_s > 0 and one.metrics.mask_s > 0
+        assert len(one.metrics.itl_s) == len(one.token_ids) - 1
+    with pytest.raises(ValueError, match="2 prompts and 5 samplings"):
+        random_llm.generate_batch(["a", "b"], sampling=samplings)
+    assert random_llm.generate_batch([]) == []
+
+
+def test_an_error_in_one_row_does_not_lose_the_others(random_llm: LLM) -> None:
+    class Picky(BaseModel):
+        x: Literal[1, 2]
+
+        @field_validator("x")
+        @classmethod
+        def _refuse(cls, value: int) -> int:
+            raise ValueError("never")
+
+    with pytest.raises(BatchError, match=r"1 of 3 generations failed \(at 1\)") as caught:
+        random_llm.generate_batch(["a", "b", "c"], [Point, Picky, Point], max_tokens=60)
+    first, second, third = caught.value.results
+    assert isinstance(first.parsed, Point) and isinstance(third.parsed, Point)
+    assert isinstance(second, ResultError) and caught.value.exceptions == (second,)
+    assert caught.value.subgroup(ResultError) is not None
+
+
+def test_a_batch_refuses_before_it_generates(random_llm: LLM) -> None:
+    steps = random_llm.engine.engine.steps
+    with pytest.raises(BudgetError):
+        random_llm.generate_batch(["a", "b"], [Regex("a+"), Person], max_tokens=5)
+    with pytest.raises(ContextError):
+        random_llm.generate_batch(["a", "b" * 3000], max_tokens=5)
+    with pytest.raises(ValueError, match="'static' is not accepted for batches"):
+        random_llm.generate_batch(["a"], cache="static")
+    assert random_llm.engine.engine.steps == steps
+
+
+def test_a_batch_can_be_cancelled(random_llm: LLM) -> None:
+    cancel = threading.Event()
+    cancel.set()
+    batch = random_llm.generate_batch(["a", "b"], Person, max_tokens=60, cancel=cancel)
+    assert [one.finish_reason for one in batch] == ["cancelled"] * 2
+
+
+def test_a_batch_longer_than_the_queue_goes_through_it(random_llm: LLM) -> None:
+    llm = LLM(random_llm.model, max_sequences=2, max_waiting=3, kv_memory="1MiB")
+    batch = llm.generate_batch([f"go {at}" for at in range(12)], Choice(["x", "yy"]), max_tokens=4)
+    assert {one.text for one in batch} <= {"x", "yy"} and len(batch) == 12
+    assert llm.engine.usage().blocks == 2**20 // (16 * random_llm.model.config.kv_values_per_token * 4)
+    with pytest.raises(EngineError, match="give them more memory"):
+        LLM(random_llm.model, kv_memory="1KiB").generate_batch(["go"], max_tokens=4)
 
 
 def _add(first: int, second: Literal[1, 2] = 1) -> int:

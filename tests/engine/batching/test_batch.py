@@ -188,7 +188,7 @@ def test_a_row_that_nothing_can_be_drawn_for_ends_alone(random_model: Model) -> 
 
 def test_requests_that_make_no_sense_are_refused(random_model: Model) -> None:
     engine = _engine(random_model)
-    with pytest.raises(EngineError, match="a prompt of 0 tokens"):
+    with pytest.raises(EngineError, match="the prompt is empty"):
         engine.add([])
     with pytest.raises(ContextError, match="do not fit into the model's context of 256"):
         engine.add([5] * 200, max_new_tokens=57)

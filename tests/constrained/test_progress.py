@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from constrained.cli.progress import progress_bars
+from constrained.progress import progress_bars
 
 
 class Terminal(io.StringIO):

@@ -1,0 +1,102 @@
+"""One sequence in a batch: its state, its blocks, and where its time went."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from engine.caches.blocks import BlockTable
+from engine.caches.plan import required_blocks
+from engine.errors import EngineError
+from engine.generation import CancelToken, Output
+from engine.metrics import Metrics, Part
+from engine.sequence import SequenceState
+
+
+@dataclass(eq=False)
+class Request:
+    """One sequence in the batch engine.
+
+    Attributes:
+        sequence: tokens, constraint, limits and the reason for the end.
+        priority: the higher go first.
+        cancel: looked at before each step; once set, the request ends as `"cancelled"`.
+        table: the blocks of its keys and values.
+        computed: positions that these hold.
+        cached: of the prompt's, those that were there before.
+        error: what ended it, if that was an error.
+        created, admitted: seconds on a clock; 0.0: not admitted yet.
+        times: seconds on the same clock, of each token.
+        forwards: forward passes that it took part in.
+        parts: seconds of the steps that it took part in, whoever else did; masks are its own.
+    """
+
+    sequence: SequenceState
+    priority: int = 0
+    cancel: CancelToken | None = None
+    table: BlockTable = field(default_factory=BlockTable)
+    computed: int = 0
+    cached: int = 0
+    arrived: int = 0
+    error: Exception | None = None
+    created: float = 0.0
+    admitted: float = 0.0
+    times: list[float] = field(default_factory=list)
+    forwards: int = 0
+    parts: dict[Part, float] = field(default_factory=lambda: {"forward": 0.0, "mask": 0.0, "sample": 0.0})
+
+    @property
+    def tokens(self) -> list[int]:
+        """Prompt and output."""
+        return self.sequence.row.history.tokens
+
+    @property
+    def pending(self) -> int:
+        """Tokens that have not been through the model."""
+        return len(self.tokens) - self.computed
+
+    @property
+    def is_finished(self) -> bool:
+        return self.error is not None or self.sequence.is_finished
+
+    def promised_blocks(self, block_size: int) -> int:
+        """Blocks that it takes to run to its end."""
+        return required_blocks(self.sequence.row.history.prompt_length, self.sequence.max_new_tokens, block_size)
+
+    def output(self) -> Output:
+        """What came of it.
+
+        Raises:
+            EngineError: it is not finished.
+            Exception: what ended it.
+        """
+        if self.error is not None:
+            raise self.error
+        sequence = self.sequence
+        if sequence.finish_reason is None:
+            raise EngineError("the request is not finished: take more steps, or cancel it")
+        return Output(
+            token_ids=sequence.output,
+            finish_reason=sequence.finish_reason,
+            fallbacks=list(sequence.fallbacks),
+            logprobs=list(sequence.logprobs),
+            seed=sequence.row.seed,
+            metrics=self.metrics(),
+        )
+
+    def metrics(self) -> Metrics:
+        """Counts and times so far."""
+        times = self.times
+        return Metrics(
+            prompt_tokens=self.sequence.row.history.prompt_length,
+            output_tokens=self.sequence.row.history.output_length,
+            queue_s=self.admitted - self.created if self.admitted else 0.0,
+            ttft_s=times[0] - self.created if times else 0.0,
+            itl_s=[later - earlier for earlier, later in pairwise(times)],
+            tokens_per_s=len(times) / (times[-1] - self.created) if times else 0.0,
+            forward_s=self.parts["forward"],
+            mask_s=self.parts["mask"],
+            sample_s=self.parts["sample"],
+            target_forwards=self.forwards,
+            cached_prompt_tokens=self.cached,
+        )
