@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -93,8 +93,7 @@ class Matcher:
         rows = store.rows
         number = h.write_found(rows.handles, self._registers, row)
         if number < 0:
-            rows, number = self._find_row()
-            rows.write(number, row)
+            rows, number = self._write_row(row)
         if self._budget is not None:
             self._budget.restrict(self, number, row)
         if number in rows.open_tokens:
@@ -367,11 +366,22 @@ class Matcher:
         return rows, number
 
     def _make_row(self, state: int, cell: int) -> tuple[Generation, int]:
-        """Have the row of a configuration made; frames of a parser may take many cells for each byte of a token."""
+        return self._with_cells(lambda: self.store.find(self.cells, state, cell, int(self._registers[m.M_TOP])))
+
+    def _write_row(self, row: NDArray[np.uint32]) -> tuple[Generation, int]:
+        """Write the row of this place, which the last commit did not find; its generation and number."""
+        if row.dtype != np.uint32 or not row.flags.c_contiguous:  # or a kernel would be compiled for them
+            rows, number = self._find_row()
+            rows.write(number, row)
+            return rows, number
+        return self._with_cells(lambda: self.store.write(self._own, self.cells, self._registers, row))
+
+    def _with_cells(self, make: Callable[[], tuple[Generation, int]]) -> tuple[Generation, int]:
+        """Have a row made; frames of a parser may take many cells for each byte of a token."""
         while True:
             self.reserve_cells()
             try:
-                return self.store.find(self.cells, state, cell, int(self._registers[m.M_TOP]))
+                return make()
             except CellsFull:
                 if self._scratch > _MOST_SCRATCH:
                     raise

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from constrained.automata.transitions import Transitions
 from constrained.kernels import tables as t
-from constrained.kernels.branches import ALL_WIDE, L_KNOWN
+from constrained.kernels.branches import ALL_WIDE, IS_STRING, L_KNOWN, NOT_KEPT
 from constrained.kernels.machine import memo_copy, memo_find, memo_insert
 from constrained.limits import DEFAULT_LIMITS, Limits
 from grammars.effort import Timed, spend
@@ -40,6 +40,7 @@ class Machine:
     Attributes:
         horizon: bytes of the longest token; no walk looks further ahead.
         states, maps, actions, loops, memo: the tables of `constrained.kernels.tables`.
+        memo_used: int64[1], how many entries the memo has; kernels count in it, too.
         done: the state after a complete text.
         timed: bounds the time of a step; entered by whoever has the lock.
     """
@@ -59,7 +60,7 @@ class Machine:
         self._action_items = self.actions.data.cast("B").cast("q")
         self.loops: NDArray[np.uint64] = np.zeros((count, 3), dtype=np.uint64)
         self.memo: NDArray[np.int64] = np.full((1 << 12, 2), -1, dtype=np.int64)
-        self.memo_used = 0
+        self.memo_used: NDArray[np.int64] = np.zeros(1, dtype=np.int64)
         self.state_count = 0
         self._fresh_states = 0
         self.action_count = 0
@@ -176,7 +177,7 @@ class Machine:
             found = key[0](self, outcome, *key[1:])
             self.reserve_memo(1)
             memo_insert(self.memo, memo_key, found)
-            self.memo_used += 1
+            self.memo_used[0] += 1
         return found
 
     def rest_on(self, state: int, base: int, slack: int) -> None:
@@ -193,6 +194,10 @@ class Machine:
         """Declare that every character outside ASCII leads back to `state`, or to what soon cannot be told from it."""
         self.loops[state, L_KNOWN] |= np.uint64(ALL_WIDE)
 
+    def is_string(self, state: int) -> None:
+        """Declare that `state` is one inside a string, between two characters: its local row may be kept on disk."""
+        self.loops[state, L_KNOWN] |= np.uint64(IS_STRING)
+
     def open(self, state: int, kind: int) -> None:
         """Declare that `state`, which has no base, stands for several that a text will tell apart (`OPEN_HERE`, `OPEN_AHEAD`)."""
         self.states[state, t.S_SLACK] = kind
@@ -204,9 +209,10 @@ class Machine:
     def reserve_memo(self, more: int) -> None:
         """Make room for `more` entries at a load of at most one half."""
         size = self.memo.shape[0]
-        if (self.memo_used + more) * 2 <= size:
+        needed = 2 * (int(self.memo_used[0]) + more)
+        if needed <= size:
             return
-        while (self.memo_used + more) * 2 > size:
+        while needed > size:
             size *= 2
         memo = np.full((size, 2), -1, dtype=np.int64)
         memo_copy(self.memo, memo)
@@ -221,8 +227,9 @@ class Machine:
             size *= 2
         memo = np.full((size, 2), -1, dtype=np.int64)
         memo_copy(pops, memo)
-        self.memo, self.memo_used = memo, len(pops)
+        self.memo, self.memo_used[0] = memo, len(pops)
         self.states[: self.state_count, [t.S_ROW, t.S_LOCAL]] = -1
+        self.loops[: self.state_count, L_KNOWN] &= ~np.uint64(NOT_KEPT)
 
     def bytes_used(self) -> int:
         """Memory of the tables in bytes, with an estimate for the keys of states."""

@@ -50,6 +50,7 @@ def string_state(machine: Machine, canonical: bool, languages: Languages) -> int
     known = machine.state_count
     state = machine.state((expand_string, canonical, languages))
     if state == known:
+        machine.is_string(state)
         base, slack = _base(languages, machine.horizon)
         if base != languages:
             machine.rest_on(state, string_state(machine, canonical, base), slack)

@@ -40,8 +40,9 @@ B_LOW, B_HIGH = range(2)
 """Columns of what ASCII characters there are, uint64[nodes, 2]: a bit for each of 0-63 and 64-127."""
 L_LOW, L_HIGH, L_KNOWN = range(3)
 """Columns of the bytes that a state comes back to itself on, uint64[states, 3]: ASCII characters, and flags."""
-ASCII_KNOWN, ALL_WIDE = 1, 2
-"""Flags of L_KNOWN: the bits are there; every character outside ASCII leads back to the state."""
+ASCII_KNOWN, ALL_WIDE, IS_STRING, NOT_KEPT = 1, 2, 4, 8
+"""Flags of L_KNOWN: the bits are there; every character outside ASCII leads back to the state; the state is one inside a
+string, whose local row may have been kept by an earlier process; it has been asked for and is not."""
 
 _CONTINUES = np.zeros((8, 256), dtype=np.int8)
 """UTF-8 as an automaton (RFC 3629): 0 between characters, 1 to 3 that many bytes left, 4 to 7 after E0, ED, F0, F4; -1 none."""

@@ -18,7 +18,6 @@ from numba.extending import intrinsic
 from numba.np.arrayobj import make_array, populate_array
 from numpy.typing import NDArray
 
-from constrained.kernels.compose import compose, file_row
 from constrained.kernels.jit import inlined, kernel, pasted
 from constrained.kernels.machine import (
     M_BYTES,
@@ -33,34 +32,7 @@ from constrained.kernels.machine import (
     run,
 )
 from constrained.kernels.rows import expand_row, expand_rows
-from constrained.kernels.tables import (
-    C_DEPTH,
-    C_RETURN,
-    CELL_COLUMNS,
-    L_DENSE,
-    LOCAL_COLUMNS,
-    NO_ROOM,
-    REJECTED,
-    ROW_COLUMNS,
-    S_BASE,
-    S_LOCAL,
-)
-from constrained.kernels.walk import walk_alone, walk_beside
-from constrained.kernels.walk_registers import (
-    CHAINS,
-    W_BUDGET,
-    W_CELL,
-    W_CHAIN,
-    W_DENSE,
-    W_EXITS,
-    W_FIRST,
-    W_LOCALS,
-    W_POOL,
-    W_RESUME,
-    W_ROWS,
-    W_STATE,
-    W_TOP,
-)
+from constrained.kernels.tables import C_DEPTH, C_RETURN, CELL_COLUMNS, REJECTED
 
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
@@ -70,18 +42,16 @@ UInt64 = NDArray[np.uint64]
 
 (
     T_STATES, T_MAPS, T_ACTIONS, T_LOOPS, T_NODES, T_BYTES, T_BELOW, T_TOKEN_IDS, T_EOS, T_POOL, T_DENSE, T_LOCALS,
-    T_ROWS, T_EXITS, T_FRAMES, T_SCRATCH, T_BLOB, T_BOUNDS, T_FIRST,
-) = range(19)  # fmt: skip
-TABLES = 19
-"""The tables of a store: those of its machine, of the trie, and of its rows; the bytes of the tokens and their bounds.
-T_FIRST names no table: handles[T_FIRST, 0] is the number of the first of the rows."""
+    T_ROWS, T_EXITS, T_FRAMES, T_SCRATCH, T_BLOB, T_BOUNDS, T_MEMO_USED, T_FIRST,
+) = range(20)  # fmt: skip
+TABLES = 20
+"""The tables of a store: those of its machine, of the trie, and of its rows; the bytes of the tokens and their bounds;
+how many entries the memo has.  T_FIRST names no table: handles[T_FIRST, 0] is the number of the first of the rows."""
 O_CELLS, O_HISTORY, O_TEXT = range(3)
 OWN = 3
 """The tables of a matcher: cells, history, text."""
 LAST_ROW = 1 << 30
 """Rows that a store may number in its life; numbers are kept in 32 bits."""
-_ENTRY_BYTES = 48
-"""Of the memo, for each entry: 16 bytes, a third full on average."""
 
 
 class _Owner:
@@ -181,30 +151,30 @@ def _view(dtype: str, dimensions: int) -> Callable[[Int64, int], NDArray[Any]]:
     return view
 
 
-_int32_rows, _int32_items = _view("int32", 2), _view("int32", 1)
-_uint8_items, _int64_items = _view("uint8", 1), _view("int64", 1)
-_uint32_rows, _uint64_rows = _view("uint32", 2), _view("uint64", 2)
+int32_rows, int32_items = _view("int32", 2), _view("int32", 1)
+uint8_items, int64_items = _view("uint8", 1), _view("int64", 1)
+uint32_rows, uint64_rows = _view("uint32", 2), _view("uint64", 2)
 
 
 @kernel
 def commit_token(handles: Int64, memo: Int64, own: Int64, registers: Int64, token: int) -> int:
     """`commit` of one token; one that is not in the vocabulary, or has no bytes, is REJECTED."""
-    bounds = _int64_items(handles, T_BOUNDS)
+    bounds = int64_items(handles, T_BOUNDS)
     if token < 0 or token >= bounds.shape[0] - 1:
         return REJECTED
     first, last = bounds[token], bounds[token + 1]
     if first == last:
         return REJECTED
     return commit(
-        _int32_rows(handles, T_STATES),
-        _uint8_items(handles, T_MAPS),
-        _int64_items(handles, T_ACTIONS),
+        int32_rows(handles, T_STATES),
+        uint8_items(handles, T_MAPS),
+        int64_items(handles, T_ACTIONS),
         memo,
-        _int32_rows(own, O_CELLS),
-        _int32_rows(own, O_HISTORY),
-        _uint8_items(own, O_TEXT),
+        int32_rows(own, O_CELLS),
+        int32_rows(own, O_HISTORY),
+        uint8_items(own, O_TEXT),
         registers,
-        _uint8_items(handles, T_BLOB),
+        uint8_items(handles, T_BLOB),
         first,
         last,
     )
@@ -216,9 +186,9 @@ def _written(handles: Int64, number: int, row: UInt32) -> int:
     if number < first:
         return -1
     expand_row(
-        _int32_rows(handles, T_ROWS),
-        _uint32_rows(handles, T_DENSE),
-        _int32_items(handles, T_POOL),
+        int32_rows(handles, T_ROWS),
+        uint32_rows(handles, T_DENSE),
+        int32_items(handles, T_POOL),
         number - first,
         row,
     )
@@ -241,9 +211,9 @@ def write_numbered(handles: Int64, number: int, row: UInt32) -> int:
 def write_batch(handles: Int64, numbers: Int64, batch: UInt32) -> int:
     """`expand_rows`."""
     return expand_rows(
-        _int32_rows(handles, T_ROWS),
-        _uint32_rows(handles, T_DENSE),
-        _int32_items(handles, T_POOL),
+        int32_rows(handles, T_ROWS),
+        uint32_rows(handles, T_DENSE),
+        int32_items(handles, T_POOL),
         handles[T_FIRST, 0],
         numbers,
         batch,
@@ -251,115 +221,20 @@ def write_batch(handles: Int64, numbers: Int64, batch: UInt32) -> int:
 
 
 @kernel
-def file_row_of(handles: Int64, memo: Int64, cells: Int32, w: Int64) -> None:
-    """`file_row`."""
-    file_row(_int32_rows(handles, T_STATES), memo, cells, w)
-
-
-@kernel
 def row_of(handles: Int64, memo: Int64, cells: Int32, state: int, cell: int) -> int:
     """`find_row`."""
-    return find_row(_int32_rows(handles, T_STATES), memo, cells, state, cell)
+    return find_row(int32_rows(handles, T_STATES), memo, cells, state, cell)
 
 
 @kernel
 def run_bytes(handles: Int64, memo: Int64, cells: Int32, data: UInt8, position: Int64) -> int:
     """`run`."""
     return run(
-        _int32_rows(handles, T_STATES),
-        _uint8_items(handles, T_MAPS),
-        _int64_items(handles, T_ACTIONS),
+        int32_rows(handles, T_STATES),
+        uint8_items(handles, T_MAPS),
+        int64_items(handles, T_ACTIONS),
         memo,
         cells,
         data,
         position,
-    )
-
-
-@inlined
-def bytes_of_rows(w: Int64, words: int) -> int:
-    """Bytes that rows, and what is memoised for them, take."""
-    rows = w[W_ROWS] - w[W_FIRST]
-    entries = w[W_CHAIN] - CHAINS + rows
-    listed = 4 * w[W_POOL] + 12 * w[W_EXITS] + 4 * words * w[W_DENSE]
-    return listed + 4 * (ROW_COLUMNS * rows + LOCAL_COLUMNS * w[W_LOCALS]) + _ENTRY_BYTES * entries  # type: ignore[no-any-return]
-
-
-@inlined
-def has_room(handles: Int64, w: Int64) -> bool:
-    """Whether one more walk and one more row fit into the tables and the budget, whatever they hold."""
-    tokens = 32 * handles[T_DENSE, 2]
-    rows = w[W_ROWS] - w[W_FIRST]
-    return bool(
-        bytes_of_rows(w, handles[T_DENSE, 2]) <= w[W_BUDGET]
-        and w[W_POOL] + 3 * tokens + 64 <= handles[T_POOL, 1]
-        and w[W_DENSE] + 2 < handles[T_DENSE, 1]
-        and w[W_EXITS] + 2 * handles[T_NODES, 1] <= handles[T_EXITS, 1]
-        and w[W_LOCALS] + 1 < handles[T_LOCALS, 1]
-        and rows + 1 < handles[T_ROWS, 1]
-        and w[W_ROWS] < LAST_ROW
-    )
-
-
-@kernel
-def walk_state(handles: Int64, memo: Int64, w: Int64, state: int) -> int:
-    """`walk_beside` of `state` where its base has a dense local row, else `walk_alone`; -1 resumes. NO_ROOM: it may not fit."""
-    if state >= 0:
-        if not has_room(handles, w):
-            return NO_ROOM
-        w[W_STATE] = state
-        w[W_RESUME] = 0
-    states = _int32_rows(handles, T_STATES)
-    locals_ = _int32_rows(handles, T_LOCALS)
-    base = states[w[W_STATE], S_BASE]
-    walk = walk_alone
-    if base >= 0 and locals_[states[base, S_LOCAL], L_DENSE] >= 0:
-        walk = walk_beside
-    return walk(
-        states,
-        _uint8_items(handles, T_MAPS),
-        _int64_items(handles, T_ACTIONS),
-        memo,
-        _int32_rows(handles, T_SCRATCH),
-        _uint64_rows(handles, T_LOOPS),
-        _int32_rows(handles, T_NODES),
-        _uint8_items(handles, T_BYTES),
-        _uint64_rows(handles, T_BELOW),
-        _int32_items(handles, T_TOKEN_IDS),
-        _int32_items(handles, T_POOL),
-        _uint32_rows(handles, T_DENSE),
-        locals_,
-        _int32_rows(handles, T_EXITS),
-        _int32_rows(handles, T_FRAMES),
-        w,
-    )
-
-
-@kernel
-def compose_row(handles: Int64, memo: Int64, cells: Int32, w: Int64, state: int, cell: int, top: int) -> int:
-    """`compose` of a configuration; a state of -1 resumes.  NO_ROOM: the row may not fit."""
-    if state >= 0:
-        if not has_room(handles, w):
-            return NO_ROOM
-        w[W_STATE], w[W_CELL], w[W_TOP] = state, cell, top
-        w[W_RESUME] = 0
-    return compose(
-        _int32_rows(handles, T_STATES),
-        _uint8_items(handles, T_MAPS),
-        _int64_items(handles, T_ACTIONS),
-        memo,
-        cells,
-        _uint64_rows(handles, T_LOOPS),
-        _int32_rows(handles, T_NODES),
-        _uint8_items(handles, T_BYTES),
-        _uint64_rows(handles, T_BELOW),
-        _int32_items(handles, T_TOKEN_IDS),
-        _int32_items(handles, T_EOS),
-        _int32_items(handles, T_POOL),
-        _uint32_rows(handles, T_DENSE),
-        _int32_rows(handles, T_LOCALS),
-        _int32_rows(handles, T_ROWS),
-        _int32_rows(handles, T_EXITS),
-        _int32_rows(handles, T_FRAMES),
-        w,
     )

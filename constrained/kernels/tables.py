@@ -52,8 +52,8 @@ OPERAND_MASK = (1 << 29) - 1
 
 (
     OK, REJECTED, UNKNOWN_STATE, UNKNOWN_POP, EXIT, CELLS_FULL, ACCEPTED, HISTORY_FULL, UNKNOWN_COST, OPEN, NO_ROOM,
-    TOO_DEEP,
-) = range(12)  # fmt: skip
+    TOO_DEEP, ASK_KEPT, OPEN_LOCAL, DEAR_LOCAL, OPEN_ROW, MEMO_FULL,
+) = range(17)  # fmt: skip
 """Status codes of kernels."""
 
 OUTCOME_BITS = 24
@@ -61,8 +61,8 @@ POP_KEY = 1 << 62
 CHAIN_FLAG = 1 << 40
 """A memo value with this flag names a chain node, not a row."""
 
-L_DENSE, L_IDS, L_IDS_END, L_EXITS, L_EXITS_END = range(5)
-LOCAL_COLUMNS = 5
+L_DENSE, L_IDS, L_IDS_END, L_EXITS, L_EXITS_END, L_OPEN = range(6)
+LOCAL_COLUMNS = 6
 R_DENSE, R_IDS, R_IDS_END, R_MORE, R_MORE_END = range(5)
 ROW_COLUMNS = 5
 

@@ -18,6 +18,7 @@ from constrained.kernels.tables import (
     L_EXITS_END,
     L_IDS,
     L_IDS_END,
+    L_OPEN,
     N_KIDS,
     N_KIDS_END,
     N_ORDER,
@@ -54,6 +55,7 @@ from constrained.kernels.walk_registers import (
     W_LIMIT_DENSE,
     W_LOCALS,
     W_LOCK_EXIT,
+    W_OPEN,
     W_OUTCOME,
     W_POOL,
     W_POOL_START,
@@ -90,6 +92,7 @@ def _file(states: Int32, locals_: Int32, w: Int64, dense: int, ids_end: int, exi
     locals_[local, L_IDS_END] = ids_end
     locals_[local, L_EXITS] = w[W_EXITS_START]
     locals_[local, L_EXITS_END] = exits_end
+    locals_[local, L_OPEN] = w[W_OPEN] > 0
     w[W_LOCALS] = local + 1
     w[W_POOL] = ids_end
     w[W_EXITS] = exits_end

@@ -14,12 +14,16 @@ Int64 = NDArray[np.int64]
 (
     W_STATE, W_CELL, W_TOP, W_RESUME, W_DEPTH, W_EXIT, W_POOL, W_EXITS, W_LOCALS, W_ROWS, W_DENSE, W_CHAIN, W_LOWEST,
     W_DETAIL, W_OUTCOME, W_POOL_START, W_EXITS_START, W_MEMO, W_WALKED, W_LOCK_EXIT, W_FLOOR, W_FOUND, W_LIMIT_DENSE,
-    W_OPEN, W_HORIZON, W_FIRST, W_BUDGET, W_UNFILED,
-) = range(28)  # fmt: skip
-"""Registers of a walk, int64[32]: the configuration, where to resume, the tops of the tables, what is missing, counters.
+    W_OPEN, W_HORIZON, W_FIRST, W_BUDGET, W_UNFILED, W_ROOT, W_STAGE, W_COST, W_KEEPS, W_MISSES, W_WALKS,
+) = range(34)  # fmt: skip
+REGISTERS = 34
+"""Registers of a walk, int64[34]: the configuration, where to resume, the tops of the tables, what is missing, counters.
 
 W_ROWS counts rows from the beginning of the store, the rows of the tables in use are numbered from W_FIRST on; W_BUDGET is
-the bytes that those tables may take; W_UNFILED is 1 where `compose` is not to memoise the row that it makes."""
+the bytes that those tables may take; W_UNFILED is 1 where `compose` is not to memoise the row that it makes.
+
+For the making of a row (`row_making.make_row`): W_ROOT is its state, W_STAGE how far it has come, W_COST what the local walk
+has cost so far, W_KEEPS the cost from which on the caller wants to keep a local row of a string (-1: never)."""
 
 CHAINS = 1 << 29
 """Chain nodes of the memo are numbered from here, states below; their keys stay below `POP_KEY`."""

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from constrained.kernels import handles as h
+from constrained.kernels import row_making
 from constrained.kernels import tables as t
 from constrained.kernels import walk_registers as w
 
@@ -58,7 +59,7 @@ class Generation:
 
     def local_row(self, local: int) -> tuple[NDArray[np.uint32], NDArray[np.int32]]:
         """Copies of a local row, uint32[words], and of its exits, int32[n, 3]."""
-        base, first, last, exits, exits_end = self.locals[local].tolist()
+        base, first, last, exits, exits_end, _ = self.locals[local].tolist()
         row: NDArray[np.uint32] = (
             np.zeros(self.dense.shape[1], dtype=np.uint32) if base < 0 else self.dense[base].copy()
         )
@@ -68,7 +69,7 @@ class Generation:
 
     def add_local(self, registers: NDArray[np.int64], row: NDArray[np.uint32], exits: NDArray[np.int32]) -> int | None:
         """Put a local row in as if it had been walked; its number, or None if there is no room."""
-        if not h.has_room(self.handles, registers):
+        if not row_making.has_room(self.handles, registers):
             return None
         pool, top, local = int(registers[w.W_POOL]), int(registers[w.W_EXITS]), int(registers[w.W_LOCALS])
         tokens = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))
@@ -81,6 +82,6 @@ class Generation:
             end = pool + len(tokens)
             self.pool[pool:end] = tokens
         self.exits[top : top + len(exits)] = exits
-        self.locals[local] = (base, pool, end, top, top + len(exits))
+        self.locals[local] = (base, pool, end, top, top + len(exits), 0)
         registers[w.W_POOL], registers[w.W_EXITS], registers[w.W_LOCALS] = end, top + len(exits), local + 1
         return local

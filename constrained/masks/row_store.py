@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from constrained.automata.machine import Machine
 from constrained.automata.settling import indifferent
-from constrained.automata.strings import expand_string
 from constrained.kernels import handles as h
+from constrained.kernels import machine as m
+from constrained.kernels import row_making as making
 from constrained.kernels import tables as t
 from constrained.kernels import walk_registers as w
-from constrained.kernels.branches import branch
-from constrained.kernels.machine import memo_copy
+from constrained.kernels.branches import L_KNOWN, NOT_KEPT, branch
 from constrained.limits import DEFAULT_LIMITS, Limits
 from constrained.masks.generation import Generation
 from constrained.masks.kept_rows import LEAST_COST, STATE_COST, LocalRow, kept_rows
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from constrained.masks.completion_store import CompletionStore
     from constrained.masks.row_table import RowTable
 
-_STEP_ENTRIES = 64
-"""Memo entries that one composition may make at most, but for deep pops, which reserve their own."""
 _ROWS_SHARE, _TABLE_SHARE = 2, 4
 """Rows may take one half of `Limits.bytes`, rows written out for devices one quarter."""
 _NO_BUDGET = 1 << 62
@@ -90,22 +88,21 @@ class RowStore:
         self._fixed: dict[int, NDArray[Any]] = {
             h.T_STATES: machine.states, h.T_MAPS: machine.maps, h.T_ACTIONS: machine.actions, h.T_LOOPS: machine.loops,
             h.T_NODES: self._nodes, h.T_BYTES: self._bytes, h.T_BELOW: self._below, h.T_TOKEN_IDS: self.token_ids,
-            h.T_EOS: self.eos, h.T_FRAMES: frames, h.T_SCRATCH: scratch, h.T_BLOB: self._blob,
+            h.T_EOS: self.eos, h.T_MEMO_USED: machine.memo_used, h.T_FRAMES: frames, h.T_SCRATCH: scratch, h.T_BLOB: self._blob,
             h.T_BOUNDS: np.ascontiguousarray(vocabulary.table.offsets, dtype=np.int64),
         }  # fmt: skip
         self.handles = h.handles_of(h.TABLES, self._fixed)
         self._budget = limits.bytes // _ROWS_SHARE
-        self._registers: NDArray[np.int64] = np.zeros(32, dtype=np.int64)
+        self._registers: NDArray[np.int64] = np.zeros(w.REGISTERS, dtype=np.int64)
         self._registers[w.W_LIMIT_DENSE] = max(16, words // 4)
         self._registers[w.W_HORIZON] = self.machine.horizon
         self.rows = self._new_rows()
         self.tally = Tally()
         self._kept = kept_rows(vocabulary)
+        self._registers[w.W_KEEPS] = -1 if self._kept is None else LEAST_COST
         self._table: RowTable | None = None
         self._table_lock = threading.Lock()
         self._completions: CompletionStore | None = None
-        self._misses = 0
-        self._local_walks = 0
         self._kept_rows = 0
         self._evictions = 0
         self._compile_kernels(scratch)
@@ -113,22 +110,25 @@ class RowStore:
     def _compile_kernels(self, cells: NDArray[np.int32]) -> None:
         """Make the row of the dead state once and forget it: no step's time is to go into the compiling of kernels."""
         states, memo, registers = self.machine.states, self.machine.memo, self._registers.copy()
+        own: NDArray[np.int64] = np.zeros((h.OWN, 3), dtype=np.int64)
+        h.hold(own, h.O_CELLS, cells)
         h.row_of(self.handles, memo, cells, 0, 0)
         registers[w.W_BUDGET] = _NO_BUDGET
-        h.walk_state(self.rows.handles, memo, registers, 0)
-        h.compose_row(self.rows.handles, memo, cells, registers, 0, 0, 1)
-        h.file_row_of(self.handles, memo, cells, registers)
+        making.make_row(self.rows.handles, memo, cells, registers, 0, 0, 1)
+        row: NDArray[np.uint32] = np.empty(self.row_shape, dtype=np.uint32)
+        making.write_made(self.rows.handles, memo, own, registers, np.zeros(16, dtype=np.int64), row)
+        making.file_row_of(self.handles, memo, cells, registers)
         states[0, [t.S_ROW, t.S_LOCAL]] = -1
         h.run_bytes(self.handles, memo, cells, self._blob[:0], np.zeros(7, dtype=np.int64))
-        memo_copy(memo[:0], memo)
+        m.memo_copy(memo[:0], memo)
 
     def counters(self) -> Counters:
         """A snapshot of the counters."""
         registers = self._registers
         return Counters(
             hits=self.tally.total(),
-            misses=self._misses,
-            local_walks=self._local_walks,
+            misses=int(registers[w.W_MISSES]),
+            local_walks=int(registers[w.W_WALKS]),
             kept_rows=self._kept_rows,
             walked_nodes=int(registers[w.W_WALKED]),
             states=self.machine.state_count,
@@ -145,7 +145,7 @@ class RowStore:
     def _bytes_of_rows(self) -> int:
         registers = self._registers
         open_lists = self._budget - min(self._budget, int(registers[w.W_BUDGET]))
-        return int(h.bytes_of_rows(registers, self.row_shape[0])) + open_lists
+        return int(making.bytes_of_rows(registers, self.row_shape[0])) + open_lists
 
     def outgrown(self) -> bool:
         """Whether memory has passed `Limits.bytes`, or row numbers run out, so that new grammars get a fresh store."""
@@ -155,7 +155,6 @@ class RowStore:
         """Let all rows go.  Matchers find theirs again; the memory is free when no kernel reads it any more."""
         machine = self.machine
         with machine.lock:
-            self._count_memo()
             machine.forget_rows()
             self.rows = self._new_rows()
             self._evictions += 1
@@ -210,21 +209,43 @@ class RowStore:
         Raises:
             LimitExceeded: the configuration, or making its row, goes past a limit.
         """
-        machine = self.machine
-        with machine.lock, machine.timed:
-            found = int(h.row_of(self.handles, machine.memo, cells, state, cell))
-            if found >= 0:
-                return self.rows, found
-            self._misses += 1
+        with self.machine.lock:
+            status = making.make_row(self.rows.handles, self.machine.memo, cells, self._registers, state, cell, top)
+            return self._finished(status, cells, state, cell, top)
+
+    def write(
+        self, own: NDArray[np.int64], cells: NDArray[np.int32], matcher: NDArray[np.int64], row: NDArray[np.uint32]
+    ) -> tuple[Generation, int]:
+        """`find` for a matcher, of which `own` has the handles and `matcher` the registers; the row is written into `row`."""
+        with self.machine.lock:
+            rows = self.rows
             registers = self._registers
-            registers[w.W_OPEN] = 0
+            status = making.write_made(rows.handles, self.machine.memo, own, registers, matcher, row)
+            if status == t.OK:
+                return rows, int(registers[w.W_FOUND])
+            state, cell, top = matcher[: m.M_TOP + 1].tolist()
+            rows, number = self._finished(status, cells, state, cell, top)
+        matcher[m.M_ROW] = number
+        rows.write(number, row)
+        return rows, number
+
+    def _finished(
+        self, status: int, cells: NDArray[np.int32], state: int, cell: int, top: int
+    ) -> tuple[Generation, int]:
+        """The row of a configuration of which `make_row` came back with `status`."""
+        registers = self._registers
+        if status == t.OK:
+            return self.rows, int(registers[w.W_FOUND])
+        with self.machine.timed:
             try:
-                return self.rows, self._make_row(cells, state, cell, top)
+                return self.rows, self._made(status, cells, state, cell, top)
             except _Full:
                 self.evict()
             registers[w.W_BUDGET] = _NO_BUDGET  # a row that is larger than the budget is still made
+            registers[w.W_MISSES] -= 1
             try:
-                return self.rows, self._make_row(cells, state, cell, top)
+                status = making.make_row(self.rows.handles, self.machine.memo, cells, registers, state, cell, top)
+                return self.rows, self._made(status, cells, state, cell, top)
             except _Full:
                 raise LimitExceeded(
                     f"one row needs more memory than {self.limits.bytes} bytes allow (Limits.bytes)"
@@ -232,33 +253,57 @@ class RowStore:
             finally:
                 registers[w.W_BUDGET] += self._budget - _NO_BUDGET
 
-    def _make_row(self, cells: NDArray[np.int32], state: int, cell: int, top: int) -> int:
+    def _made(self, status: int, cells: NDArray[np.int32], state: int, cell: int, top: int) -> int:
+        """Supply what the kernel asks for until the row is there; its number."""
         machine, registers, rows = self.machine, self._registers, self.rows
         made = machine.state_count
-        if machine.states[state, t.S_LOCAL] < 0:
-            self._make_local(state)
-        set_apart = rows.open_locals.get(int(machine.states[state, t.S_LOCAL]), []) if rows.open_locals else []
-        registers[w.W_UNFILED] = bool(set_apart)
-        spare = _STEP_ENTRIES + int(cells[cell, t.C_DEPTH])
-        machine.reserve_memo(spare)
-        status = h.compose_row(rows.handles, machine.memo, cells, registers, state, cell, top)
         while status != t.OK:
-            self._count_memo()
-            self._supply(status, made)
-            machine.reserve_memo(spare)
-            status = h.compose_row(rows.handles, machine.memo, cells, registers, -1, cell, top)
-        number = int(registers[w.W_FOUND])
-        if set_apart or registers[w.W_OPEN]:
-            self._sort_open(number, set_apart + self._taken_open(), cells, state, cell, top)
-            machine.reserve_memo(spare)
-            h.file_row_of(self.handles, machine.memo, cells, registers)
-        self._count_memo()
-        return number
+            if status == t.UNKNOWN_STATE or status == t.UNKNOWN_POP:
+                self._expand(status, made)
+            elif status == t.OPEN_ROW:
+                number = int(registers[w.W_FOUND])
+                local = int(machine.states[state, t.S_LOCAL])
+                self._sort_open(number, rows.open_locals.get(local, []) + self._taken_open(), cells, state, cell, top)
+                machine.reserve_memo(making.STEP_ENTRIES + int(cells[cell, t.C_DEPTH]))
+                making.file_row_of(self.handles, machine.memo, cells, registers)
+                return number
+            else:
+                self._supply(status)
+            status = making.make_row(rows.handles, machine.memo, cells, registers, -1, cell, top)
+        return int(registers[w.W_FOUND])
 
-    def _count_memo(self) -> None:
-        """Count what a kernel has put into the machine's memo."""
-        self.machine.memo_used += int(self._registers[w.W_MEMO])
-        self._registers[w.W_MEMO] = 0
+    def _expand(self, status: int, made: int) -> None:
+        """Make the state that a walk came to; there were `made` states when the step began."""
+        machine, registers = self.machine, self._registers
+        known = machine.state_count
+        missing = int(registers[w.W_DETAIL])
+        if status == t.UNKNOWN_STATE:
+            machine.expand(missing)
+        else:
+            machine.resolve(missing, int(registers[w.W_OUTCOME]))
+        grown = machine.state_count - known
+        if grown:
+            registers[w.W_COST] += STATE_COST * grown
+            if machine.state_count - made > self.limits.step_states:
+                raise LimitExceeded(f"one mask needs more than {self.limits.step_states} states (Limits.step_states)")
+
+    def _supply(self, status: int) -> None:
+        """Do what else a kernel asks for before it goes on."""
+        registers = self._registers
+        if status == t.MEMO_FULL:
+            self.machine.reserve_memo(int(registers[w.W_DETAIL]))
+        elif status == t.ASK_KEPT:
+            self._look_for_kept(int(registers[w.W_DETAIL]))
+        elif status == t.OPEN_LOCAL:
+            local = int(self.machine.states[int(registers[w.W_STATE]), t.S_LOCAL])
+            tokens = self.rows.open_locals[local] = self._taken_open()
+            registers[w.W_BUDGET] -= _list_bytes(tokens)
+        elif status == t.DEAR_LOCAL:
+            self._keep(int(registers[w.W_STATE]), int(registers[w.W_COST]))
+        elif status == t.NO_ROOM:
+            raise _Full
+        else:
+            raise CellsFull(f"nested deeper than {self.limits.stack_depth} (Limits.stack_depth)")
 
     def _taken_open(self) -> list[int]:
         """The tokens that a walk has set apart."""
@@ -300,82 +345,26 @@ class RowStore:
             position[5] = 0
         return int(position[0]), int(position[1])
 
-    def _make_local(self, state: int) -> None:
-        """Walk the trie from `state` alone, its bases first."""
-        states = self.machine.states
-        self.machine.expand(state)  # declares the base of what it leads to, and is needed first anyway
-        pending = [state]
-        while pending:
-            state = pending[-1]
-            if states[state, t.S_LOCAL] >= 0:
-                pending.pop()
-                continue
-            if self._kept is not None and self._take_kept(state):
-                pending.pop()
-                continue
-            base = int(states[state, t.S_BASE])
-            if base >= 0 and states[base, t.S_LOCAL] < 0:
-                pending.append(base)
-                continue
-            pending.pop()
-            if base >= 0 and states[state, t.S_SLACK] >= self.machine.horizon:
-                states[state, t.S_LOCAL] = states[base, t.S_LOCAL]
-            else:
-                self._walk_local(state)
-
-    def _walk_local(self, state: int) -> None:
-        machine, registers, rows = self.machine, self._registers, self.rows
-        self._local_walks += 1
-        walked = int(registers[w.W_WALKED])
-        made = machine.state_count
-        status = h.walk_state(rows.handles, machine.memo, registers, state)
-        while status != t.OK:
-            self._supply(status, made)
-            status = h.walk_state(rows.handles, machine.memo, registers, -1)
-        if registers[w.W_OPEN]:
-            tokens = rows.open_locals[int(machine.states[state, t.S_LOCAL])] = self._taken_open()
-            registers[w.W_BUDGET] -= _list_bytes(tokens)
-        elif self._kept is not None:
-            cost = int(registers[w.W_WALKED]) - walked + STATE_COST * (machine.state_count - made)
-            if cost >= LEAST_COST:
-                self._keep(state, cost)
-
-    def _take_kept(self, state: int) -> bool:
-        """Use the local row of an earlier process, if there is one."""
+    def _look_for_kept(self, state: int) -> None:
+        """Use the local row of an earlier process for a string, if there is one."""
         key = self.machine.key(state)
-        if self._kept is None or key[0] is not expand_string:
-            return False
-        found = self._kept.get(key[1], key[2])
+        found = None if self._kept is None else self._kept.get(key[1], key[2])
         if found is None:
-            return False
+            self.machine.loops[state, L_KNOWN] |= np.uint64(NOT_KEPT)
+            return
         local = self.rows.add_local(self._registers, found.dense, found.exits)
         if local is None:
             raise _Full
         self.machine.states[state, t.S_LOCAL] = local
         self._kept_rows += 1
-        return True
 
     def _keep(self, state: int, cost: int) -> None:
         """Have the local row of a string kept for other processes."""
         key = self.machine.key(state)
-        if self._kept is not None and key[0] is expand_string:
+        if self._kept is not None:
             dense, exits = self.rows.local_row(int(self.machine.states[state, t.S_LOCAL]))
             if (exits[:, t.E_STATE] < 0).all():  # an exit by a byte of the frame below names a state of this machine
                 self._kept.put(key[1], key[2], LocalRow(dense, exits, cost))
-
-    def _supply(self, status: int, made: int) -> None:
-        """Make what a kernel said is missing; there were `made` states when it began."""
-        missing = int(self._registers[w.W_DETAIL])
-        if status == t.UNKNOWN_STATE:
-            self.machine.expand(missing)
-        elif status == t.UNKNOWN_POP:
-            self.machine.resolve(missing, int(self._registers[w.W_OUTCOME]))
-        elif status == t.NO_ROOM:
-            raise _Full
-        else:
-            raise CellsFull(f"nested deeper than {self.limits.stack_depth} (Limits.stack_depth)")
-        if self.machine.state_count - made > self.limits.step_states:
-            raise LimitExceeded(f"one mask needs more than {self.limits.step_states} states (Limits.step_states)")
 
 
 def _list_bytes(tokens: Sequence[int]) -> int:
