@@ -23,8 +23,10 @@ from grammars.values import (
     Phrases,
     Reasoning,
     Regex,
+    Repeat,
     Sequence,
     SpecialToken,
+    ToolCalls,
 )
 
 __all__ = [
@@ -44,8 +46,10 @@ __all__ = [
     "Reasoning",
     "Regex",
     "RegexError",
+    "Repeat",
     "SchemaError",
     "Sequence",
     "SpecialToken",
+    "ToolCalls",
     "UnsupportedFeature",
 ]

@@ -18,12 +18,14 @@ from grammars.ebnf import (
     flatten,
     fold,
 )
+from grammars.ebnf import Repeat as Repeated
 from grammars.ebnf.product import product
 from grammars.errors import EmptyLanguage, UnsupportedFeature
 from grammars.gbnf import load as load_gbnf
 from grammars.gbnf import rules as gbnf_rules
 from grammars.regex import parse
 from grammars.regular import ALL, EPSILON, Rx, complement, concat, intersect, is_empty, literal, literals, repeat
+from grammars.tool_calls.lowering import lowered
 from grammars.values import (
     AnyText,
     Choice,
@@ -35,8 +37,10 @@ from grammars.values import (
     Phrases,
     Reasoning,
     Regex,
+    Repeat,
     Sequence,
     SpecialToken,
+    ToolCalls,
 )
 from grammars.values.combined import Part
 
@@ -44,7 +48,7 @@ _START = "start"
 
 
 def load(value: Grammar) -> ContextFree:
-    """The grammar of a `Sequence`, `OneOf`, `AnyText`, `Phrases` or `Reasoning` in numbers.
+    """The grammar of a `Sequence`, `OneOf`, `Repeat`, `AnyText`, `Phrases`, `Reasoning` or `ToolCalls` in numbers.
 
     Schemas and Lark grammars in it stay as they are (`Embedded`); what is regular is one terminal.  A Lark grammar with
     contextual lexing can stand at the end, behind what is regular; that then takes as much of the text as it can.
@@ -135,6 +139,10 @@ def _expression(value: Part, rules: dict[str, Definition]) -> Expression:
         return Concatenation(tuple(_expression(part, rules) for part in value.parts))
     if isinstance(value, OneOf):
         return Alternatives(tuple(_expression(option, rules) for option in value.options))
+    if isinstance(value, Repeat):
+        return _repeat(value, rules)
+    if isinstance(value, ToolCalls):
+        return _expression(lowered(value), rules)
     if isinstance(value, Reasoning):
         return _reasoning(value, rules)
     if isinstance(value, Phrases):
@@ -142,6 +150,18 @@ def _expression(value: Part, rules: dict[str, Definition]) -> Expression:
     if isinstance(value, Gbnf):
         return _gbnf(value, rules)
     return Foreign(value, value.name if isinstance(value, SpecialToken) else type(value).__name__)
+
+
+def _repeat(value: Repeat, rules: dict[str, Definition]) -> Expression:
+    body = _expression(value.part, rules)
+    if value.separator == "":
+        return Repeated(body, value.least, value.most)
+    if value.most == 0:
+        return Text(EPSILON)
+    more = Concatenation((_expression(value.separator, rules), body))
+    least, most = max(value.least - 1, 0), None if value.most is None else value.most - 1
+    all_of_them = Concatenation((body, Repeated(more, least, most)))
+    return all_of_them if value.least else Alternatives((Text(EPSILON), all_of_them))
 
 
 def without(texts: tuple[str, ...]) -> Rx:

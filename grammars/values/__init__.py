@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from grammars.values.base import Grammar
-from grammars.values.combined import OneOf, Part, Phrases, Reasoning, Sequence, SpecialToken
+from grammars.values.combined import OneOf, Part, Phrases, Reasoning, Repeat, Sequence, SpecialToken
 from grammars.values.grammar_text import Gbnf, Indenter, Lark, Lexer
 from grammars.values.json_schema import DRAFT_NAMES, Escapes, Formats, JsonSchema, PropertyOrder, Whitespace
 from grammars.values.texts import AnyText, Choice, Dialect, Regex
+from grammars.values.tool_calls import ToolCalls, ToolFormat, ToolMode, ToolSignature
 
 __all__ = [
     "DRAFT_NAMES",
@@ -27,7 +28,12 @@ __all__ = [
     "PropertyOrder",
     "Reasoning",
     "Regex",
+    "Repeat",
     "Sequence",
     "SpecialToken",
+    "ToolCalls",
+    "ToolFormat",
+    "ToolMode",
+    "ToolSignature",
     "Whitespace",
 ]

@@ -66,6 +66,35 @@ class OneOf(Grammar):
 
 
 @dataclass(frozen=True, init=False)
+class Repeat(Grammar):
+    """A part several times, with a separator between.
+
+    Attributes:
+        part: what is repeated.
+        least, most: how often; `None` sets no end.
+        separator: what stands between.
+    """
+
+    part: Part
+    least: int
+    most: int | None
+    separator: Part
+
+    def __init__(self, part_: Part, least: int = 0, most: int | None = None, separator: Part = "") -> None:
+        if (
+            not isinstance(least, int)
+            or least < 0
+            or (most is not None and (not isinstance(most, int) or most < least))
+        ):
+            raise GrammarError(f"Repeat from {least!r} to {most!r} times; pass 0 <= least <= most, or most=None")
+        put = object.__setattr__
+        put(self, "part", part("Repeat", part_))
+        put(self, "least", least)
+        put(self, "most", most)
+        put(self, "separator", part("separator", separator))
+
+
+@dataclass(frozen=True, init=False)
 class Phrases(Grammar):
     """Texts of a grammar that contain every required phrase and no banned one, wherever the tokens' borders fall.
 
