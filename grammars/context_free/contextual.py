@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from grammars.context_free.grammar import Indentation
+from grammars.context_free.grammar import END_MARK, Indentation
 from grammars.context_free.keywords import Tried
 from grammars.context_free.layout import Blocks, Columns, columns
 from grammars.context_free.letters import Letters, letters, split
@@ -129,6 +129,10 @@ class ContextualLexer(Lexer):
         """Before the first character of a terminal."""
         here = self._states[state]
         return self._start(here.table, here.viable, here.enclosed)
+
+    def start_in(self, table: int, actions: Iterable[int]) -> Scan:
+        """Before the first character, where the parser's table is in a state and goes on with the terminals of `actions`."""
+        return self._start(table, sum(self._end if one == END_MARK else 1 << one for one in actions), False)
 
     def _start(self, table: int, viable: Mask, enclosed: bool) -> Scan:
         """Before the first character, where the parser's table is in a state and can go on with `viable`."""

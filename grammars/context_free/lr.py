@@ -66,7 +66,7 @@ class Automaton:
 
     Attributes:
         states: the states made so far; number 0 is the start.
-        end: the bit of the end of the text.
+        end: the bit of the end of the text; `end_number`: its number, the one after the last terminal.
         goal: the number that stands for the whole sentence; reducing to it is accepting.
         empty: whether the empty text is a sentence although no rule says so.
         rules: the rules that it is made of.
@@ -94,7 +94,7 @@ class Automaton:
         """
         self.end: Mask = 1 << terminals
         self.goal = -1
-        self._end_number = terminals
+        self.end_number = terminals
         self._table = table
         self._indentation = indentation
         self._enclosed: Mask = self.end << 1
@@ -141,17 +141,13 @@ class Automaton:
             return (UNDECIDED, 0)
         return found[0] if found else (ERROR, 0)
 
-    def gets_stuck(self, most: int) -> bool:
-        """Whether some state is stuck, as far as `most` states tell."""
-        number = 0
-        while number < len(self.states) and number < most:
-            here = self.states[number]
-            if here.stuck:
-                return True
-            for symbol in list(here._after):
-                self.target(number, symbol)
-            number += 1
-        return False
+    def symbols(self, state: int) -> list[int]:
+        """The symbols that a state goes on with."""
+        return list(self.states[state]._after)
+
+    def starts(self, origin: int) -> Sequence[int]:
+        """The items of a nonterminal's rules with the dot in front."""
+        return self._starts.get(origin, ())
 
     def completed(self, state: int) -> list[int]:
         """The nonterminals that may be completed on top of a state."""
@@ -279,7 +275,7 @@ class Automaton:
         taken = 0
         for terminal, action in actions.items():  # type: ignore[attr-defined]
             if action[0] == "reduce" and action[1] == name:
-                taken |= 1 << (self._end_number if terminal < 0 else terminal)
+                taken |= 1 << (self.end_number if terminal < 0 else terminal)
         return ahead & taken
 
     def _table_target(self, table: int, symbol: int) -> int:

@@ -120,6 +120,20 @@ class Lexer(ABC):
             scan.moves = tuple(self._moves(scan))
         return scan.moves
 
+    def joint_moves(self, scan: Scan, rest: Rx) -> list[tuple[Scan, Rx]]:
+        """What the characters that the scan can read lead to: the scan, and the rest, NONE where that forbids them."""
+        if rest is ALL:
+            return [(to, ALL) for _, to in self.moves(scan)]
+        items: list[tuple[Letters, Scan | Rx]] = list(self.moves(scan))
+        items += [(letters(characters), to) for characters, to in moves(rest)]
+        found = []
+        for _, values in split(items):
+            if isinstance(values[0], Scan):
+                left = values[1] if len(values) > 1 else NONE
+                assert isinstance(left, Rx)
+                found.append((values[0], left))
+        return found
+
     @abstractmethod
     def _languages(self) -> Iterable[Rx]:
         """The texts of every terminal, ignored ones included."""
@@ -206,6 +220,19 @@ class EveryLexer(Lexer):
         self._automaton = automaton
         self._starts: dict[Mask, Scan] = {}
 
+    def entries(self) -> list[Entry]:
+        """Every terminal before its first character, as it is read and as it is ignored."""
+        return [
+            (*entry, dropped)
+            for number, own in enumerate(self._entries)
+            for dropped in ((False, True) if number in self._ignored else (False,))
+            for entry in own
+        ]
+
+    def is_embedded(self, terminal: int) -> bool:
+        """Whether a terminal is a grammar of its own."""
+        return terminal in self._embedded
+
     def start(self, state: int) -> Scan:
         """Before the first character of a terminal."""
         mask = self._automaton.states[state].viable
@@ -262,7 +289,6 @@ class EveryLexer(Lexer):
     def joined(self, scans: list[Scan]) -> Scan | None:
         """All that any of them reads."""
         key: frozenset[Entry] = frozenset().union(*(scan.key[0] for scan in scans if scan.key))  # type: ignore[arg-type]
-        embedded = tuple(sorted({number for scan in scans for number in scan.embedded}))
         embedded = tuple(sorted({number for scan in scans for number in scan.embedded}))
         cuts = {cut for scan in scans for cut in scan.cuts}
         return self.scan(

@@ -139,7 +139,11 @@ class _Loader:
         if isinstance(error, RegexError):
             return LarkError(f"the terminal {shown}: {error}", line, column)
         message = f"the terminal {shown} (line {line}, column {column}): {error}"
-        return LimitExceeded(message) if isinstance(error, LimitExceeded) else UnsupportedFeature(message)
+        if not isinstance(error, LimitExceeded):
+            return UnsupportedFeature(message)
+        if self.value.lexer != "contextual" and "(?" in made.pattern.value:
+            message += "; lexer='contextual' makes fewer conditions of lookaheads"
+        return LimitExceeded(message)
 
     def _place(self, name: str, made: TerminalDef | None = None) -> tuple[int, int]:
         source = self.source

@@ -2,7 +2,8 @@
 
 Where a terminal has just ended, what may follow may be just what would have made it longer, or what its lookahead forbids;
 and a parse table in which conflicts were decided reads less than its rules say.  Then the stacks are not cut into frames,
-and a hypothesis counts only if a text is found that completes it (best first, by what the stacks need at least).
+and a hypothesis counts only if it has a completion: one that a short search finds (best first, by what the stacks need at
+least), or one that is there by `grammars.context_free.completing` and `grammars.context_free.tabled`, which decide it.
 """
 
 from __future__ import annotations
@@ -16,10 +17,13 @@ from constrained.automata.context_free.parser import Parser
 from grammars.context_free.finishing import FAR, nothing_below
 from grammars.context_free.letters import Letters, letters, split
 from grammars.context_free.scans import Scan
+from grammars.effort import spend
 from grammars.errors import LimitExceeded
 from grammars.regular import ALL, Rx, moves
 
 _MOST_LOOKED_AT = 1_000
+_FEW = 60
+"""Steps of the search before the question is decided instead."""
 
 
 def lives(parser: Parser, start: Hypothesis) -> bool:
@@ -31,6 +35,22 @@ def lives(parser: Parser, start: Hypothesis) -> bool:
     known = parser.live.get(start)
     if known is not None:
         return known
+    decide = parser.decide
+    if parser.grammar.lexing != "contextual":
+        assert decide is not None
+        found: bool | None = decide(*start)
+    else:
+        found = _searched(parser, start, _FEW if decide is not None else _MOST_LOOKED_AT)
+        if found is None and decide is not None:
+            found = decide(*start)
+    if found is None:
+        raise LimitExceeded(f"whether a sentence goes on from here takes more than {_MOST_LOOKED_AT} steps to tell")
+    parser.live[start] = found
+    return found
+
+
+def _searched(parser: Parser, start: Hypothesis, most: int) -> bool | None:
+    """Whether a search finds a completion; None where `most` steps do not tell."""
     came: dict[Hypothesis, Hypothesis | None] = {start: None}
     queue = [(_needed(parser, start), 0, 0, start)]
     order = 0
@@ -43,9 +63,10 @@ def lives(parser: Parser, start: Hypothesis) -> bool:
                 parser.live[step] = True
                 step = came[step]
             return True
+        spend()
         looked_at += 1
-        if looked_at > _MOST_LOOKED_AT:
-            raise LimitExceeded(f"whether a sentence goes on from here takes more than {_MOST_LOOKED_AT} steps to tell")
+        if looked_at > most:
+            return None
         for after in following(parser, one):
             if after not in came and parser.live.get(after) is not False:
                 needed = _needed(parser, after)

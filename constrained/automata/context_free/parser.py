@@ -2,36 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from functools import cached_property
 
 from constrained.automata.context_free.hypotheses import AT_END, FIRST_OUTCOME, Hypothesis, Outcome
+from grammars.context_free.completing import Completing
 from grammars.context_free.conflicts import Conflicts
 from grammars.context_free.contextual import ContextualLexer
 from grammars.context_free.finishing import FAR, Finishing
 from grammars.context_free.grammar import ContextFree, Embedded, Rule, SpecialToken
 from grammars.context_free.keywords import tried_terminals
 from grammars.context_free.layout import check_pairs
-from grammars.context_free.letters import Letters, letters, split
 from grammars.context_free.lr import Automaton
 from grammars.context_free.nullable import nullable_symbols, without_empty_rules
 from grammars.context_free.scans import EveryLexer, Lexer, Scan
 from grammars.context_free.separators import separation_of
 from grammars.context_free.stacks import Advanced, Stacks
+from grammars.context_free.tabled import TableCompleting, every_terminal_leads_on
 from grammars.context_free.trim import useful_rules
 from grammars.errors import GrammarError, LimitExceeded, UnsupportedFeature
-from grammars.regular import ALL, NONE, Rx, intersect, is_empty, moves, shortest_length
+from grammars.regular import ALL, NONE, Rx, derivative, intersect, is_empty, shortest_length
 
 _MOST_LOOKED_AT = 2_000
 """Pairs of a scan and a condition on the rest that one question looks at."""
 
 
-_MOST_TRIED = 300
-"""States of the parser's automaton that are made at once where a parse table reads less than its rules."""
+def _unknown(terminal: int) -> bytes:
+    raise AssertionError("nothing is read before the start is made")
 
 
 class Parser:
-    """What the states of one grammar share; compared by identity."""
+    """What the states of one grammar share; compared by identity.
+
+    Attribute `begins` says with which bytes a terminal begins that is a grammar of its own.
+    """
 
     def __init__(self, grammar: ContextFree) -> None:
         """
@@ -62,9 +66,13 @@ class Parser:
             for number, one in enumerate(grammar.terminals)
             if isinstance(one.language, Embedded)
         }
+        self.begins: Callable[[int], bytes] = _unknown
         resolved = self._is_resolved(rules)
-        self.separation = None if resolved and self.automaton.gets_stuck(_MOST_TRIED) else separation_of(grammar)
+        self.separation = separation_of(grammar)
+        if self.separation is not None and resolved and every_terminal_leads_on(self.automaton) is False:
+            self.separation = None  # where it cannot be told, no sign against it is taken for enough
         self.lexer = self._lexer()
+        self.decide = self._decision(dict(rules))
         self.outcomes: list[Outcome] = []
         self._numbers: dict[Hashable, int] = {}
         self._fits: dict[tuple[Scan, Rx], Rx] = {}
@@ -98,6 +106,46 @@ class Parser:
             entries.append((*own, *[(number, rx, rests) for rx, rests in one.conditional]))
         ignored_terminals = grammar.ignored if grammar.lexing == "every" else frozenset[int]()
         return EveryLexer(entries, ignored_terminals, automaton, tuple(self.embedded))
+
+    def _decision(self, rules: dict[int, Rule]) -> Callable[[int, Scan, Rx], bool] | None:
+        """What decides whether stacks have a completion; None where nothing does."""
+        lexer, table = self.lexer, self.grammar.lalr
+        if isinstance(lexer, EveryLexer):
+            return Completing(self.automaton, self.stacks, lexer, self._enters).lives
+        if self.grammar.indentation is not None:
+            return None
+        assert table is not None and isinstance(lexer, ContextualLexer)
+        shapes = {number: (len(rule.symbols), rule.origin) for number, rule in rules.items()}
+        return TableCompleting(table, shapes, self.stacks, lexer).lives
+
+    def _enters(self, terminal: int, rest: Rx) -> bool:
+        """Whether a terminal that is a grammar of its own may be read where the text must be in `rest`.
+
+        Raises:
+            UnsupportedFeature: its first character does not say.
+        """
+        return bool(self.entered(terminal, rest))
+
+    def entered(self, terminal: int, rest: Rx) -> bytes:
+        """The first bytes with which a grammar of its own may be entered where the text must be in `rest`.
+
+        Raises:
+            UnsupportedFeature: a condition on the text reaches further into it than its first character.
+        """
+        begins = self.begins(terminal)
+        if rest is ALL:
+            return begins
+        found = []
+        for byte in begins:
+            left = derivative(rest, byte) if byte < 0x80 else None
+            if left is ALL:
+                found.append(byte)
+            elif left is None or not is_empty(left):
+                raise UnsupportedFeature(
+                    f"a terminal before {self.grammar.terminals[terminal].name} looks further ahead than its first "
+                    "character; put something between them"
+                )
+        return bytes(found)
 
     def outcome(self, value: Outcome) -> int:
         """The number of an outcome."""
@@ -145,7 +193,7 @@ class Parser:
         known = self._fits.get((scan, rest))
         if known is None:
             free, some = True, False
-            for _, left in self._joint_moves(scan, rest):
+            for _, left in self.lexer.joint_moves(scan, rest):
                 some |= left is not NONE
                 free &= left is ALL
             if scan.may_end:
@@ -157,18 +205,6 @@ class Parser:
                 known = rest if some and (self.separation is None or self._goes_on(scan, rest)) else NONE
             self._fits[scan, rest] = known
         return known
-
-    def _joint_moves(self, scan: Scan, rest: Rx) -> list[tuple[Scan, Rx]]:
-        """What the characters that the scan can read lead to: the scan, and the rest, NONE where that forbids them."""
-        items: list[tuple[Letters, Scan | Rx]] = list(self.lexer.moves(scan))
-        items += [(letters(characters), to) for characters, to in moves(rest)]
-        found = []
-        for _, values in split(items):
-            if isinstance(values[0], Scan):
-                left = values[1] if len(values) > 1 else NONE
-                assert isinstance(left, Rx)
-                found.append((values[0], left))
-        return found
 
     def _goes_on(self, scan: Scan, rest: Rx) -> bool:
         """Whether there is a text that the scan can read and the rest allows, behind which every sentence can be written."""
@@ -188,7 +224,7 @@ class Parser:
             if one.line_break:
                 unsure = True
                 continue
-            for after in self._joint_moves(one, left):
+            for after in self.lexer.joint_moves(one, left):
                 if after[1] is not NONE and after not in seen:
                     seen.add(after)
                     queue.append(after)

@@ -44,6 +44,7 @@ def grammar_start(machine: Machine, parser: Parser) -> int:
     Raises:
         EmptyLanguage: there is none.
     """
+    parser.begins = lambda number: _first_bytes_of(machine, parser, number)
     start = _state(machine, parser, _settled(machine, parser, [parser.first()], take_cuts=parser.separation is None))
     if not start:
         raise EmptyLanguage("no text is a sentence of the grammar: where one terminal has to end, another goes on")
@@ -168,18 +169,23 @@ def _enter_embedded(machine: Machine, made: Transitions, parser: Parser, number:
     start = embedded_start(machine, parser, number)
     outcome = parser.outcome(Outcome(cuts=(Cut(number),)))
     action = push(start, _passing(machine, (expand_leave, outcome, parser)))
-    for byte in _unshared(machine, made, parser, number):
+    for byte in _unshared(made, parser, number, ALL):
         made.on(byte, byte, action)
 
 
-def _unshared(machine: Machine, made: Transitions, parser: Parser, number: int) -> list[int]:
-    """The bytes with which a terminal begins that is a grammar of its own.
+def _first_bytes_of(machine: Machine, parser: Parser, number: int) -> bytes:
+    """The bytes with which a terminal begins that is a grammar of its own."""
+    begins = machine.transitions(embedded_start(machine, parser, number)).groups
+    return bytes(byte for byte in range(256) if begins[byte])
+
+
+def _unshared(made: Transitions, parser: Parser, number: int, rest: Rx) -> bytes:
+    """The bytes with which a terminal begins that is a grammar of its own, where the text must be in `rest`.
 
     Raises:
-        UnsupportedFeature: something else begins with one of them.
+        UnsupportedFeature: something else begins with one of them, or a condition on the text looks into it.
     """
-    begins = machine.transitions(embedded_start(machine, parser, number)).groups
-    found = [byte for byte in range(256) if begins[byte]]
+    found = parser.entered(number, rest)
     shared = [byte for byte in found if made.groups[byte]]
     if shared:
         raise UnsupportedFeature(
@@ -315,12 +321,12 @@ def expand_hypotheses(machine: Machine, parser: Parser, hypotheses: frozenset[Hy
     add_characters(machine, made, wide)
     for one in ordered:
         for number in one.scan.embedded:
-            step = Step(
-                parser.stacks.chain(one.node), machine.state((expand_scan, parser, _only(parser, one.scan, number)))
-            )
+            # Without a separation stacks stay whole: what completes them is seen from the top to the start.
+            frames = (one.node,) if parser.separation is None else parser.stacks.chain(one.node)
+            step = Step(frames, machine.state((expand_scan, parser, _only(parser, one.scan, number))))
             child = _state(machine, parser, Step(step.frames[1:], step.top))
             action = push(child, _wait(machine, parser, step.frames[0]), waits=True)
-            for byte in _unshared(machine, made, parser, number):
+            for byte in _unshared(made, parser, number, one.rest):
                 made.on(byte, byte, action)
     ending = [one.node for one in ordered if one.scan.may_end and one.rest.nullable]
     if ending:

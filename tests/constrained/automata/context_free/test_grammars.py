@@ -17,6 +17,7 @@ from constrained.compile import Constraint
 from constrained.errors import BudgetError
 from grammars import (
     AnyText,
+    EmptyLanguage,
     Gbnf,
     Grammar,
     JsonSchema,
@@ -151,6 +152,26 @@ def test_a_number_of_a_schema_before_digits_is_refused() -> None:
     matcher = compiled(Sequence(JsonSchema({"type": "integer"}), Regex("[0-9]x"))).matcher()
     with pytest.raises(UnsupportedFeature, match="may be a number, and what follows it"):
         matcher.accept_many(b"11x")
+
+
+WORD_AND_OBJECT = 'start: WORD %json {"type": "object", "maxProperties": 0} WORD\n'
+
+
+def test_a_schema_behind_a_terminal_that_looks_at_its_first_character_is_followed() -> None:
+    constraint = compiled(Lark(WORD_AND_OBJECT + "WORD: /[a-z]+(?![a-z])/"))
+    assert accepts(constraint, "ab{}c")
+    assert not accepts(constraint, "{}c")
+
+
+@pytest.mark.parametrize("wanted", [r"(?!\{)", "(?=b)"])
+def test_a_terminal_that_forbids_the_schema_behind_it_leaves_no_text(wanted: str) -> None:
+    with pytest.raises(EmptyLanguage):
+        compiled(Lark(WORD_AND_OBJECT + f"WORD: /[a-z]+{wanted}/"))
+
+
+def test_a_terminal_that_looks_into_the_schema_behind_it_is_refused() -> None:
+    with pytest.raises(UnsupportedFeature, match="before %json looks further ahead than its first character"):
+        compiled(Lark(WORD_AND_OBJECT + r"WORD: /[a-z]+(?!\{x)/"))
 
 
 def test_special_tokens_are_refused_by_name() -> None:
