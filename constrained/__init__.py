@@ -26,17 +26,20 @@ if TYPE_CHECKING:
         ResultError,
         SchemaError,
         TokenRejected,
+        ToolStepsExceeded,
         UnsupportedFeature,
     )
     from constrained.limits import Limits
     from constrained.llm import LLM, generate_json
     from constrained.matcher import Matcher, fill_masks
+    from constrained.reasoning import ReasoningOptions
+    from constrained.replies import Reply
     from constrained.results import Generation, Metrics, StreamEvent
     from constrained.streaming import TextStream
     from constrained.tools import Tool, ToolCall
     from constrained.vocabulary import Vocabulary
     from engine.sampling import Sampling
-    from grammars import Choice, Gbnf, JsonSchema, Lark, Regex
+    from grammars import Choice, Gbnf, JsonSchema, Lark, Regex, ToolCalls
 
 __version__ = "0.1.0"
 
@@ -60,8 +63,10 @@ __all__ = [
     "Limits",
     "Matcher",
     "Metrics",
+    "ReasoningOptions",
     "Regex",
     "RegexError",
+    "Reply",
     "ResultError",
     "Sampling",
     "SchemaError",
@@ -70,6 +75,8 @@ __all__ = [
     "TokenRejected",
     "Tool",
     "ToolCall",
+    "ToolCalls",
+    "ToolStepsExceeded",
     "UnsupportedFeature",
     "Vocabulary",
     "compile",
@@ -90,12 +97,15 @@ _HOMES = {
     "Limits": "constrained.limits",
     "Matcher": "constrained.matcher",
     "Metrics": "constrained.results",
+    "ReasoningOptions": "constrained.reasoning",
     "Regex": "grammars",
+    "Reply": "constrained.replies",
     "Sampling": "engine.sampling",
     "StreamEvent": "constrained.results",
     "TextStream": "constrained.streaming",
     "Tool": "constrained.tools",
     "ToolCall": "constrained.tools",
+    "ToolCalls": "grammars",
     "Vocabulary": "constrained.vocabulary",
     "fill_masks": "constrained.matcher",
     "generate_json": "constrained.llm",

@@ -34,6 +34,7 @@ __all__ = [
     "ResultError",
     "SchemaError",
     "TokenRejected",
+    "ToolStepsExceeded",
     "UnsupportedFeature",
 ]
 
@@ -104,6 +105,22 @@ class BatchError(ExceptionGroup[Exception]):
 
     def derive(self, exceptions: Sequence[Exception]) -> BatchError:  # type: ignore[override]
         return BatchError(self.message, exceptions, self.results)
+
+
+class ToolStepsExceeded(RuntimeError):
+    """The model still calls tools where it was to have answered.
+
+    Attributes:
+        messages: the conversation so far, calls and results among it; another run may go on from there.
+    """
+
+    def __init__(self, message: str, messages: list[dict[str, Any]]) -> None:
+        super().__init__(message)
+        self.message = message
+        self.messages = messages
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (type(self), (self.message, self.messages))
 
 
 def __getattr__(name: str) -> Any:

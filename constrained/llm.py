@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
@@ -12,12 +12,16 @@ from constrained.batch import BatchProgress, generate_batch
 from constrained.compile import Constraint, check_grammar, compile
 from constrained.kernel_notice import announce_compilation
 from constrained.options import MAX_WAITING, EngineOptions, format_size
-from constrained.prompts import Prompt, as_messages, with_schema, with_tools
+from constrained.phases import Phases
+from constrained.prompts import Message, Prompt, as_messages, is_token_ids, with_schema
+from constrained.reasoning import ReasoningOptions
+from constrained.replies import Planner, Reply
 from constrained.requests import EngineArguments, TextRequest
 from constrained.results import Generation
 from constrained.schema_input import read_schema
 from constrained.streaming import BytesDecoding, Decoding, TextStream
-from constrained.tools import ToolCall, calls_grammar, chosen_tools, read_call, read_tools
+from constrained.tool_loop import ToolRun, run_tools
+from constrained.tools import ToolCall
 from constrained.vocabulary import Vocabulary
 from engine.batching import BatchEngine, EngineLoop
 from engine.batching.room import blocks_for
@@ -51,7 +55,8 @@ class LLM:
         UnsupportedFeature, ValueError: an option that is not available, or not accepted.
 
     A prompt is a text, which becomes one user message, or a list of `{"role": ..., "content": ...}` messages; either
-    goes through the model's chat template where it has one.  Without `sampling=`, decoding is greedy.
+    goes through the model's chat template where it has one.  A list of token ids is taken as it is.  Without
+    `sampling=`, decoding is greedy.
     """
 
     def __init__(
@@ -264,36 +269,101 @@ class LLM:
             progress=progress,
         )
 
+    def reply(
+        self,
+        messages: Prompt,
+        *,
+        tools: Sequence[Any] = (),
+        tool_choice: str | Mapping[str, Any] = "auto",
+        parallel: bool = True,
+        tool_format: str = "auto",
+        constraint: Any = None,
+        reasoning: bool | ReasoningOptions | None = None,
+        **options: Any,
+    ) -> Reply:
+        """An answer that may think, speak and call tools; see docs/tools.md.
+
+        Args:
+            tools: as in `call_tool`.
+            tool_choice: `"auto"`: words, or words and calls; `"required"`: calls; `"none"`: words; `{"name": ...}`: one call
+                to that tool.
+            parallel: whether several calls may be made at once.
+            tool_format: how calls are written: one of `grammars.values.ToolFormat`; `"auto"` goes by the chat template.
+            constraint: of what is said where no call is made; as in `generate`.
+            reasoning: true, or `ReasoningOptions`: thoughts come before the answer.
+            options: those of `generate`.
+
+        Raises:
+            SchemaError: a tool that cannot be read, or a choice that names none.
+            UnsupportedFeature: a parameter schema that is not supported, or a combination that cannot be told apart.
+            Otherwise as `generate_json`.
+        """
+        plan = self.planner.plan(
+            messages, tools=tools, tool_choice=tool_choice, parallel=parallel, tool_format=tool_format, content=constraint,
+            reasoning=reasoning,
+        )  # fmt: skip
+        reader = plan.reader()
+        with self.stream(plan.ids, plan.constraint, **options) as stream:
+            events = [part for event in stream for part in reader.push(event)]
+            generation = stream.result()
+        events += reader.close(generation.text[stream.written :])
+        return plan.finished(events, generation)
+
     def call_tool(
         self, messages: Prompt, tools: Sequence[Any], tool_choice: Any = "required", **options: Any
-    ) -> ToolCall:
-        """One call to one of `tools`, its arguments checked.
+    ) -> ToolCall | None:
+        """One call to one of `tools`, its arguments checked; `None` where the model may answer in words, and does.
 
         Args:
             tools: Python functions (signature and docstring say what they take); classes with fields (Pydantic models,
                 dataclasses, TypedDicts); or dicts with `name`, `description` and `parameters`, alone or in
                 `{"type": "function", "function": ...}`.
-            tool_choice: `"required"`: any of them; `{"name": ...}`: that one.
-            options: those of `generate`.
+            tool_choice: `"required"`: any of them; `{"name": ...}`: that one; `"auto"`: any or none.
+            options: those of `reply`, which also hands back what is said.
 
         Raises:
-            SchemaError: a tool that cannot be read, or a choice that names none.
-            UnsupportedFeature: `tool_choice="auto"`, or a parameter schema that is not supported yet.
-            Otherwise as `generate_json`.
+            As `reply`.
         """
-        chosen = chosen_tools(read_tools(tools), tool_choice)
-        generation = self.generate(with_tools(messages, chosen), calls_grammar(chosen), **options)
-        return read_call(chosen, generation.text, generation)
+        calls = self.reply(messages, tools=tools, tool_choice=tool_choice, parallel=False, **options).calls
+        return calls[0] if calls else None
+
+    def run_tools(self, messages: Prompt, tools: Sequence[Any], *, max_steps: int = 8, **options: Any) -> ToolRun:
+        """Answers with the help of tools: calls are carried out and their results read, until the model speaks.
+
+        Args:
+            tools: functions, or classes with fields.
+            max_steps: most answers of the model.
+            options: those of `reply`.
+
+        Raises:
+            ToolStepsExceeded: the model still calls tools in the last of them.
+            Exception: what a tool raises.
+            Otherwise as `reply`.
+        """
+        return run_tools(self, messages, tools, max_steps, options)
+
+    @cached_property
+    def planner(self) -> Planner:
+        """Plans answers for this model, as `reply` and the server ask for them."""
+        return Planner(self)
+
+    def encode_messages(self, messages: Sequence[Message], **variables: Any) -> list[int]:
+        """Token ids of a conversation in the model's chat template; `variables` are the template's own."""
+        text = self.text
+        if "default" in text.chat_templates:
+            return text.encode_chat(messages, **variables)
+        # A base model has no template; it continues a text.
+        return text.encode("\n\n".join(str(message.get("content") or "") for message in messages) + "\n")
 
     def _json_stream(self, prompt: Prompt, schema: Any, options: dict[str, Any]) -> TextStream:
         source = read_schema(schema)
         return self.stream(with_schema(prompt, source.description), schema, **options)
 
-    def _read_constraint(self, constraint: Any) -> tuple[Constraint | None, Callable[[str], Any] | None]:
+    def _read_constraint(self, constraint: Any) -> tuple[Constraint | Phases | None, Callable[[str], Any] | None]:
         """The compiled constraint, and how to read the finished text."""
         if constraint is None:
             return None, None
-        if isinstance(constraint, Constraint):
+        if isinstance(constraint, Constraint | Phases):
             if constraint.vocabulary != self.vocabulary:
                 raise ValueError("the constraint was compiled for another vocabulary; compile it with llm.vocabulary")
             return constraint, None
@@ -304,14 +374,11 @@ class LLM:
         return compile(source.grammar, self.vocabulary), source.parse
 
     def _encode(self, prompt: Prompt, chat: bool) -> list[int]:
-        text = self.text
         if isinstance(prompt, str) and not chat:
-            return text.encode(prompt)
-        messages = as_messages(prompt)
-        if "default" in text.chat_templates:
-            return text.encode_chat(messages)
-        # A base model has no template; it continues a text.
-        return text.encode("\n\n".join(str(message.get("content") or "") for message in messages) + "\n")
+            return self.text.encode(prompt)
+        if is_token_ids(prompt):
+            return [int(token) for token in prompt]
+        return self.encode_messages(as_messages(prompt))
 
     def _check_memory(self, options: EngineOptions, tokens: int) -> None:
         limit = options.kv_bytes

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from constrained.schema_sketch import sketch
-from constrained.tools import Tool
 
 Message = Mapping[str, Any]
-Prompt = str | Sequence[Message]
-"""A text, which is one user message, or a conversation of `{"role": ..., "content": ...}` messages."""
+Prompt = str | Sequence[Message] | Sequence[int]
+"""A text, which is one user message; a conversation of `{"role": ..., "content": ...}` messages; or token ids."""
+
+
+def is_token_ids(prompt: Prompt) -> TypeGuard[Sequence[int]]:
+    """Whether the prompt is given as tokens."""
+    return (
+        isinstance(prompt, Sequence)
+        and not isinstance(prompt, str | bytes)
+        and len(prompt) > 0
+        and all(isinstance(token, int) and not isinstance(token, bool) for token in prompt)
+    )
 
 
 def as_messages(prompt: Prompt) -> list[dict[str, Any]]:
@@ -55,22 +63,11 @@ def with_schema(prompt: Prompt, schema: Any) -> list[dict[str, Any]]:
     messages = as_messages(prompt)
     if isinstance(prompt, str):
         messages = as_messages(f"Text: {prompt}")
-    return _with_instruction(messages, f"Fill in this form with values from the text, as JSON: {sketch(schema)}")
+    return with_instruction(messages, f"Fill in this form with values from the text, as JSON: {sketch(schema)}")
 
 
-def with_tools(prompt: Prompt, tools: Sequence[Tool]) -> list[dict[str, Any]]:
-    """The conversation with the tools described in its system message."""
-    described = "\n".join(
-        f'{{"name": {json.dumps(tool.name)}, "arguments": {sketch(tool.parameters)}}}'
-        + (f" {tool.description}" if tool.description else "")
-        for tool in tools
-    )
-    return _with_instruction(
-        as_messages(prompt), f"Answer the user by calling one of these functions, as JSON of its form:\n{described}"
-    )
-
-
-def _with_instruction(messages: list[dict[str, Any]], instruction: str) -> list[dict[str, Any]]:
+def with_instruction(messages: list[dict[str, Any]], instruction: str) -> list[dict[str, Any]]:
+    """The conversation with a text more in its system message."""
     first = messages[0]
     if first["role"] in ("system", "developer") and isinstance(first.get("content"), str):
         return [{**first, "content": f"{first['content']}\n\n{instruction}"}, *messages[1:]]

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
-from constrained.matcher import Matcher
 from constrained.streaming import Decoding
+from engine.constraint import TokenConstraint
 from engine.generation import CancelToken
 from engine.sampling import Sampling
 
@@ -16,7 +16,7 @@ class EngineArguments(TypedDict):
     """What `engine.generate` and `EngineLoop.submit` take besides the prompt."""
 
     sampling: Sampling | None
-    constraint: Matcher | None
+    constraint: TokenConstraint | None
     max_new_tokens: int
     eos_token_ids: tuple[int, ...] | None
     cancel: CancelToken | None

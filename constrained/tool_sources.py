@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -19,8 +18,7 @@ from typing_extensions import is_typeddict
 from constrained.errors import SchemaError
 from constrained.schema_input import read_schema
 from grammars import JsonSchema
-
-_NAME = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
+from grammars.values.tool_calls import TOOL_NAME, tool_fields
 
 
 @dataclass(frozen=True)
@@ -52,7 +50,7 @@ def read_tools(tools: Sequence[Any]) -> list[Tool]:
     Classes: Pydantic models, dataclasses and TypedDicts; the call's arguments are their fields.
 
     Dicts: `{"type": "function", "function": {"name", "description", "parameters"}}`, or the inner object alone; the
-    schema may also stand under `input_schema` or `inputSchema`.
+    schema may also stand under `input_schema` or `inputSchema`.  `"strict": false` leaves the arguments any JSON object.
 
     Raises:
         SchemaError: a tool that cannot be read, or two of the same name.
@@ -65,7 +63,7 @@ def read_tools(tools: Sequence[Any]) -> list[Tool]:
     read = [_read(tool) for tool in tools]
     names = [tool.name for tool in read]
     for name in names:
-        if not _NAME.fullmatch(name):
+        if not TOOL_NAME.fullmatch(name):
             raise SchemaError(f"tool name {name!r}: letters, digits and _ . : - only, 128 at most")
         if names.count(name) > 1:
             raise SchemaError(f"two tools are named {name!r}; names tell the calls apart, so give each its own")
@@ -81,21 +79,9 @@ def _read(tool: Any) -> Tool:
 
 
 def _from_dict(source: Mapping[str, Any]) -> Tool:
+    name, schema, strict = tool_fields(source)
     inner = source.get("function", source)
-    if not isinstance(inner, Mapping) or not isinstance(inner.get("name"), str):
-        raise SchemaError(f"a tool dict needs a name: {json.dumps(dict(source), default=repr)[:80]}")
-    name = inner["name"]
-    parameters = next(
-        (inner[key] for key in ("parameters", "input_schema", "inputSchema") if inner.get(key) is not None),
-        {"type": "object", "properties": {}, "additionalProperties": False},
-    )
-    if not isinstance(parameters, Mapping):
-        raise SchemaError(f"tool {name!r}: parameters is a JSON Schema object, not {parameters!r}")
-    kind = parameters.get("type", "object")
-    if kind != "object" and not (isinstance(kind, list) and "object" in kind):
-        raise SchemaError(f"tool {name!r}: arguments are an object, but parameters has type {kind!r}")
-    schema = {**parameters, "type": "object"}
-    read = read_schema(schema)
+    read = read_schema(schema if strict else {"type": "object"})
     return Tool(name, str(inner.get("description") or ""), schema, read.grammar, read.parse)
 
 

@@ -129,13 +129,13 @@ class ToolCalls(Grammar):
             raise GrammarError(f"tools is {type(tools).__name__}; pass a list of tools")
         signatures = tuple(ToolSignature.of(tool) for tool in tools)
         names = [tool.name for tool in signatures]
-        if not names:
-            raise SchemaError("tools is empty; pass at least one tool")
         for name in names:
             if names.count(name) > 1:
                 raise SchemaError(f"two tools are named {name!r}; names tell the calls apart, so give each its own")
         one_of("format", format, get_args(ToolFormat))
         mode, named = read_choice(tool_choice)
+        if not names and mode != "none":
+            raise SchemaError('tools is empty; pass at least one tool, or tool_choice="none"')
         if named is not None:
             if named not in names:
                 raise SchemaError(f"tool_choice names {named!r}; the tools are {', '.join(names)}")

@@ -245,9 +245,12 @@ def test_a_named_choice_is_the_tool_that_is_called(random_llm: LLM) -> None:
     assert random_llm.call_tool("go", [_add, _now], tool_choice={"name": "_add"}, max_tokens=100).name == "_add"
 
 
-def test_auto_choice_is_refused_for_now(random_llm: LLM) -> None:
-    with pytest.raises(UnsupportedFeature, match="required"):
-        random_llm.call_tool("go", [_now], tool_choice="auto")
+@pytest.mark.parametrize(("bias", "called"), [(50.0, True), (-50.0, False)])
+def test_with_the_auto_choice_the_model_decides(random_llm: LLM, bias: float, called: bool) -> None:
+    sampling = Sampling(temperature=1.0, seed=1, logit_bias={ord("{"): bias})  # a call of this format begins so
+    call = random_llm.call_tool("go", [_now], tool_choice="auto", max_tokens=60, sampling=sampling)
+    assert (call is not None) == called
+    assert call is None or call.run() == "noon"
 
 
 def test_a_model_without_a_chat_template_continues_the_text(untemplated_llm: LLM) -> None:

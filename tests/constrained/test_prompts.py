@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from constrained.prompts import as_messages, with_schema, with_tools
-from constrained.tools import read_tools
+from constrained.prompts import as_messages, is_token_ids, with_schema
 
 
 def test_a_text_is_one_user_message() -> None:
@@ -24,7 +23,7 @@ def test_what_is_no_prompt_is_refused(prompt: Any, error: type[Exception]) -> No
     "prompt", ["", " \n", [{"role": "user", "content": ""}], [{"role": "user"}, {"role": "system", "content": " "}]]
 )
 def test_an_empty_prompt_is_refused_wherever_it_goes(prompt: Any) -> None:
-    for read in (as_messages, lambda empty: with_schema(empty, True), lambda empty: with_tools(empty, [])):
+    for read in (as_messages, lambda empty: with_schema(empty, True)):
         with pytest.raises(ValueError, match="empty"):
             read(prompt)
 
@@ -49,9 +48,7 @@ def test_a_conversation_of_the_callers_stays_whole() -> None:
     assert given[0]["content"] == "Be brief."
 
 
-def test_tools_are_described_by_name_purpose_and_parameters() -> None:
-    tools = read_tools(
-        [{"name": "now", "description": "The time.", "parameters": {"properties": {"zone": {"type": "string"}}}}]
-    )
-    content = with_tools("What time is it?", tools)[0]["content"]
-    assert '{"name": "now", "arguments": {"zone": string}} The time.' in content
+def test_a_list_of_numbers_is_tokens() -> None:
+    assert is_token_ids([1, 2])
+    for prompt in ([], "12", [True], [{"role": "user"}], ["1"]):
+        assert not is_token_ids(prompt)

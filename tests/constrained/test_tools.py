@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import functools
-import json
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Literal
@@ -10,9 +9,8 @@ import pytest
 from pydantic import BaseModel, Field, RootModel
 from typing_extensions import TypedDict
 
-from constrained.errors import ResultError, SchemaError, UnsupportedFeature
-from constrained.tools import calls_grammar, chosen_tools, read_call, read_tools
-from constrained.validation import JsonCheck
+from constrained.errors import ResultError, SchemaError
+from constrained.tools import checked_call, read_tools
 
 
 class Guest(BaseModel):
@@ -57,7 +55,7 @@ def numpy_style(first: int) -> int:
     return first * first
 
 
-WEATHER = {
+WEATHER: dict[str, Any] = {
     "type": "function",
     "function": {
         "name": "weather",
@@ -96,20 +94,19 @@ def test_other_docstring_styles_are_read_too(function: Any, meanings: dict[str, 
 
 def test_arguments_come_back_as_the_annotated_types_and_the_call_runs() -> None:
     tools = read_tools([book, WEATHER])
-    call = read_call(tools, '{"name": "book", "arguments": {"city": "Basel", "guest": {"name": "Ada"}}}')
+    call = checked_call(tools, "book", '{"city": "Basel", "guest": {"name": "Ada"}}')
     assert call.arguments == {"city": "Basel", "guest": Guest(name="Ada")}
     assert call.run() == "Ada@Basel:2:none"
 
 
 def test_the_arguments_stay_readable_as_they_were_written() -> None:
-    text = '{"name": "weather" , "arguments" : {"at": "B\\u00e2le", "n": 1.50} }'
-    call = read_call(read_tools([WEATHER]), text)
+    call = checked_call(read_tools([WEATHER]), "weather", '{"at": "B\\u00e2le", "n": 1.50}')
     assert call.arguments_json == '{"at": "B\\u00e2le", "n": 1.50}'
     assert call.arguments == {"at": "Bâle", "n": 1.5}
 
 
 def test_a_tool_given_as_a_schema_cannot_be_run() -> None:
-    call = read_call(read_tools([WEATHER]), '{"name": "weather", "arguments": {"at": "Bern"}}')
+    call = checked_call(read_tools([WEATHER]), "weather", '{"at": "Bern"}')
     with pytest.raises(TypeError, match="only tools given as functions"):
         call.run()
 
@@ -130,33 +127,30 @@ def test_a_tool_without_parameters_takes_no_arguments() -> None:
         tool.parse('{"a": 1}')
 
 
-def test_the_grammar_of_calls_keeps_each_tools_own_references() -> None:
+def test_arguments_that_do_not_fit_are_not_handed_over() -> None:
     tools = read_tools([WEATHER, book])
-    check = JsonCheck(calls_grammar(tools))
-    check.parse(json.dumps({"name": "weather", "arguments": {"at": "Bern"}}))
-    check.parse(json.dumps({"name": "book", "arguments": {"city": "Bern", "guest": {"name": "A"}}}))
-    for bad in (
-        {"name": "weather", "arguments": {"at": "B"}},
-        {"name": "book", "arguments": {"at": "Bern"}},
-        {"name": "other", "arguments": {}},
-        {"name": "weather"},
-        {"name": "weather", "arguments": {"at": "Bern"}, "more": 1},
-    ):
+    for name, arguments in (("weather", '{"at": "B"}'), ("book", '{"at": "Bern"}'), ("other", "{}")):
         with pytest.raises(ResultError):
-            check.parse(json.dumps(bad))
+            checked_call(tools, name, arguments)
 
 
-def test_a_choice_names_one_tool_or_leaves_all() -> None:
-    tools = read_tools([WEATHER, book])
-    assert chosen_tools(tools, "required") == tools
-    assert chosen_tools(tools, {"name": "book"}) == [tools[1]]
-    assert chosen_tools(tools, {"type": "function", "function": {"name": "weather"}}) == [tools[0]]
-    with pytest.raises(SchemaError, match="names 'x'; the tools are weather, book"):
-        chosen_tools(tools, {"name": "x"})
-    with pytest.raises(UnsupportedFeature, match="required"):
-        chosen_tools(tools, "auto")
-    with pytest.raises(TypeError, match="pass"):
-        chosen_tools(tools, 3)
+def test_strict_false_leaves_the_arguments_any_object_and_the_prompt_its_schema() -> None:
+    [tool] = read_tools([{**WEATHER["function"], "strict": False}])
+    assert tool.parse('{"anything": 1}') == {"anything": 1}
+    assert tool.parameters == WEATHER["function"]["parameters"]
+    with pytest.raises(ResultError):
+        tool.parse("[]")
+
+
+def test_a_call_stands_in_a_message_with_its_own_id() -> None:
+    first, second = (checked_call(read_tools([WEATHER]), "weather", '{"at": "Bern"}') for _ in range(2))
+    assert first == second
+    assert first.id != second.id
+    assert first.as_message() == {
+        "id": first.id,
+        "type": "function",
+        "function": {"name": "weather", "arguments": '{"at": "Bern"}'},
+    }
 
 
 class Booking(BaseModel):
@@ -198,9 +192,7 @@ def test_a_class_with_fields_is_a_tool_whose_call_makes_an_instance(
 ) -> None:
     tools = read_tools([source, WEATHER])
     assert (tools[0].name, tools[0].description) == (source.__name__, description)
-    written = f'{{"name": "{source.__name__}", "arguments": {text}}}'
-    JsonCheck(calls_grammar(tools)).parse(written)
-    call = read_call(tools, written)
+    call = checked_call(tools, source.__name__, text)
     assert call.arguments == arguments
     assert call.run() == instance
 
@@ -236,7 +228,7 @@ def test_a_tool_that_was_read_is_a_tool() -> None:
 
 def test_numbers_of_any_size_pass_through_a_call() -> None:
     [tool] = read_tools([{"name": "t", "parameters": {"properties": {"a": {"type": "integer"}}}}])
-    call = read_call([tool], '{"name": "t", "arguments": {"a": %s}}' % ("7" * 5000))
+    call = checked_call([tool], "t", '{"a": %s}' % ("7" * 5000))
     assert call.arguments == {"a": 7 * (10**5000 - 1) // 9}
 
 

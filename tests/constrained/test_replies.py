@@ -1,0 +1,217 @@
+"""Answers that think, speak and call: planned for a model, read back exactly."""
+
+from __future__ import annotations
+
+import json
+from copy import copy
+from typing import Any, Literal
+
+import pytest
+from pydantic import BaseModel, Field
+
+from constrained import LLM, Choice, EmptyLanguage, JsonSchema, Sampling, SchemaError, UnsupportedFeature
+from constrained.reasoning import ReasoningOptions, marks_of, read_reasoning
+from engine.text import Text
+
+HOT = Sampling(temperature=1.2, seed=3)
+
+
+def weather(city: Literal["Oslo", "Bern"], days: int = 1) -> str:
+    """Tells the weather."""
+    return f"{days} dry days in {city}"
+
+
+class Verdict(BaseModel):
+    ok: bool
+    why: str = Field(max_length=4)
+
+
+def with_template(llm: LLM, source: str) -> LLM:
+    """The same model under another chat template."""
+    model = copy(llm.model)
+    given = llm.text
+    model.text = Text(given.tokenizer, given.eos_token_ids, {"default": source}, given.special_tokens)
+    return LLM(model)
+
+
+HERMES = (
+    "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% if m.tool_calls %}{{ m.tool_calls }}{% endif %}{% endfor %}"
+    "{{ tools }}<tool_call><bot>"
+)
+
+
+@pytest.mark.parametrize("format", ["json", "hermes", "llama3_json", "pythonic", "mistral", "mistral_args"])
+def test_required_calls_come_back_checked_in_every_format(random_llm: LLM, format: str) -> None:
+    reply = random_llm.reply(
+        "go", tools=[weather], tool_choice="required", tool_format=format, max_tokens=120, sampling=HOT
+    )
+    assert reply.content == ""
+    assert reply.calls
+    for call in reply.calls:
+        assert call.name == "weather"
+        assert call.run().endswith(call.arguments["city"])
+    assert reply.generation.finish_reason in ("stop", "length")
+
+
+def test_words_are_content_and_calls_end_them(random_llm: LLM) -> None:
+    sampling = Sampling(temperature=1.0, seed=2, logit_bias={ord("<"): -50.0})
+    reply = random_llm.reply("go", tools=[weather], tool_format="hermes", max_tokens=20, sampling=sampling)
+    assert (reply.content, reply.calls) == (reply.generation.text, [])
+
+
+def test_without_tools_a_reply_is_text_or_what_the_schema_says(random_llm: LLM) -> None:
+    assert random_llm.reply("go", max_tokens=5).content
+    reply = random_llm.reply("go", constraint=Verdict, max_tokens=60, sampling=HOT)
+    assert isinstance(reply.parsed, Verdict)
+    assert json.loads(reply.content)["ok"] == reply.parsed.ok
+
+
+def test_a_schema_of_the_content_is_instead_of_calls(random_llm: LLM) -> None:
+    kinds = set()
+    for seed in range(8):
+        sampling = Sampling(temperature=1.0, seed=seed, logit_bias={ord("<"): 3.0, ord("{"): 3.0})
+        reply = random_llm.reply("go", tools=[weather], constraint=Verdict, max_tokens=90, sampling=sampling)
+        assert bool(reply.calls) != isinstance(reply.parsed, Verdict)
+        kinds.add(bool(reply.calls))
+    assert kinds == {True, False}
+
+
+def test_the_template_says_how_calls_are_written_and_gets_the_tools(random_llm: LLM) -> None:
+    llm = with_template(random_llm, HERMES)
+    assert llm.planner.tool_format == "hermes"
+    plan = llm.planner.plan("go", tools=[weather], tool_choice="required")
+    assert plan.grammar.format == "hermes"
+    assert "'name': 'weather'" in llm.text.decode(plan.ids)
+    own = random_llm.planner.plan("go", tools=[weather])
+    assert own.grammar.format == "json"
+    shown = random_llm.text.decode(own.ids)
+    assert '{"name": "weather", "arguments": {' in shown
+    assert "Tells the weather." in shown
+
+
+def test_calls_and_results_of_the_conversation_are_spelled_out_where_the_template_knows_none(random_llm: LLM) -> None:
+    messages = [
+        {"role": "user", "content": [{"type": "text", "text": "Rain"}, {"type": "text", "text": "?"}]},
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [
+                {"id": "1", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Bern"}'}}
+            ],
+        },
+        {"role": "tool", "tool_call_id": "1", "name": "weather", "content": "dry"},
+    ]
+    shown = random_llm.text.decode(random_llm.planner.plan(messages).ids)
+    assert "Rain?" in shown
+    assert '{"name": "weather", "arguments": {"city": "Bern"}}' in shown
+    assert "Result of weather: dry" in shown
+    rendered = with_template(random_llm, HERMES).planner.plan(messages, tools=[weather]).ids
+    assert "{'city': 'Bern'}" in random_llm.text.decode(rendered)
+
+
+@pytest.mark.parametrize(
+    ("message", "problem"),
+    [
+        (
+            {"role": "user", "content": [{"type": "image_url", "image_url": {}}]},
+            "'image_url'; this model reads text alone",
+        ),
+        ({"role": "assistant", "tool_calls": [{"id": "1"}]}, "needs a function with a name"),
+        ({"role": "assistant", "tool_calls": [{"function": {"name": "a", "arguments": "{"}}]}, "'a' are not JSON"),
+    ],
+)
+def test_messages_that_cannot_be_read_are_named(random_llm: LLM, message: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        random_llm.reply([message])
+
+
+def test_thoughts_come_first_and_are_no_content(random_llm: LLM) -> None:
+    reply = random_llm.reply("go", constraint=Verdict, reasoning=True, max_tokens=120, sampling=HOT)
+    assert reply.generation.text.startswith(f"<think>{reply.reasoning}</think>")
+    assert isinstance(reply.parsed, Verdict)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("most", [18, 40])
+def test_thoughts_keep_to_a_limit_of_their_own(random_llm: LLM, seed: int, most: int) -> None:
+    reply = random_llm.reply(
+        "go",
+        constraint=Verdict,
+        reasoning=ReasoningOptions(max_tokens=most),
+        max_tokens=120,
+        sampling=Sampling(temperature=1.2, seed=seed),
+    )
+    assert isinstance(reply.parsed, Verdict)
+    assert len(f"<think>{reply.reasoning}</think>".encode()) <= most
+    assert reply.generation.text.endswith(reply.content)
+
+
+def test_a_prompt_that_has_begun_to_think_is_gone_on_from(random_llm: LLM) -> None:
+    llm = with_template(random_llm, "{% for m in messages %}{{ m.content }}{% endfor %}</think><think>\n")
+    reply = llm.reply("go", constraint=Choice(["yes"]), reasoning=True, max_tokens=40, sampling=HOT)
+    assert reply.generation.text.startswith(f"{reply.reasoning}</think>")
+    assert reply.content == "yes"
+    assert not reply.generation.text.startswith("<think>")
+
+
+def test_thoughts_may_come_before_calls(random_llm: LLM) -> None:
+    reply = random_llm.reply(
+        "go",
+        tools=[weather],
+        tool_choice="required",
+        tool_format="hermes",
+        reasoning=True,
+        max_tokens=150,
+        sampling=HOT,
+    )
+    assert reply.calls
+    assert reply.content == ""
+    assert reply.generation.text.startswith("<think>")
+
+
+def test_what_reasoning_may_be() -> None:
+    assert read_reasoning(None) is read_reasoning(False) is None
+    assert read_reasoning(True) == ReasoningOptions()
+    for bad in (3, "yes"):
+        with pytest.raises(TypeError, match="ReasoningOptions"):
+            read_reasoning(bad)  # type: ignore[arg-type]
+    for options in ({"max_tokens": 0}, {"start": "<a>"}, {"max_tokens": 9, "optional": True}):
+        with pytest.raises(ValueError):
+            ReasoningOptions(**options)
+
+
+def test_the_template_names_the_marks_of_thoughts(random_llm: LLM) -> None:
+    text = Text(random_llm.text.tokenizer, (), {"default": "[THINK] x [/THINK]"})
+    assert marks_of(text, ReasoningOptions()) == ("[THINK]", "[/THINK]")
+    assert marks_of(random_llm.text, ReasoningOptions()) == ("<think>", "</think>")
+    assert marks_of(text, ReasoningOptions(start="<a>", end="</a>")) == ("<a>", "</a>")
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"tools": [weather], "tool_choice": {"name": "x"}}, SchemaError, "names 'x'; the tools are weather"),
+        ({"tools": [weather], "constraint": Verdict, "tool_format": "json"}, UnsupportedFeature, "both begin alike"),
+        (
+            {"tools": [{"name": "t", "parameters": {"properties": {"x": False}, "required": ["x"]}}]},
+            EmptyLanguage,
+            "x",
+        ),
+        ({"constraint": JsonSchema(False)}, EmptyLanguage, "no"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_the_first_token(
+    random_llm: LLM, options: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        random_llm.reply("go", **options)
+
+
+def test_a_mark_that_is_a_token_of_its_own_is_taken_as_one(random_llm: LLM) -> None:
+    from constrained.reasoning import mark
+    from constrained.vocabulary import Vocabulary
+    from grammars import SpecialToken
+
+    vocabulary = Vocabulary.from_token_bytes([b"a", None, None], eos_token_ids=[2], special_tokens={"<t>": 1, "<e>": 2})
+    assert mark(vocabulary, "<t>") == SpecialToken("<t>")
+    assert mark(vocabulary, "<u>") == "<u>"
