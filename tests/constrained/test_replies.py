@@ -195,7 +195,7 @@ def test_the_template_names_the_marks_of_thoughts(random_llm: LLM) -> None:
         (
             {"tools": [{"name": "t", "parameters": {"properties": {"x": False}, "required": ["x"]}}]},
             EmptyLanguage,
-            "x",
+            "in the parameters of tool 't'",
         ),
         ({"constraint": JsonSchema(False)}, EmptyLanguage, "no"),
     ],
