@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from typing import Protocol
 
 import torch
@@ -19,8 +20,9 @@ from engine.step import Step
 
 
 class Attention(Protocol):
-    """Mixes tokens; `output` is the product that ends it."""
+    """Mixes tokens; `layer` is its place in the cache, `output` the product that ends it."""
 
+    layer: int
     output: Linear
 
     def __call__(self, x: Tensor, step: Step) -> Tensor:
@@ -111,6 +113,13 @@ class Block:
         if self.mlp_post_norm is None:
             return self.mlp.add_to(x, self.mlp_norm(x))
         return x + self.mlp_post_norm(self.mlp(self.mlp_norm(x)))
+
+    def at(self, layer: int) -> Block:
+        """The same block, weights and all, with another layer's place in the cache."""
+        block = copy(self)
+        block.attention = copy(self.attention)
+        block.attention.layer = layer
+        return block
 
     @property
     def nbytes(self) -> int:

@@ -1,14 +1,16 @@
-"""The generation loop of one sequence: prefill, then a forward pass and a draw for each token.
+"""The generation loop of one sequence: prefill, then forward passes, and a draw for each token.
 
 `decode` runs the model, `engine.sampling` draws, `engine.sequence` holds the state, and `TokenStream` takes the steps
-when its consumer asks for them.
+when its consumer asks for them.  A forward pass takes along a draft (`engine.speculation`), which without speculation is
+empty; its positions are drawn one by one as they are asked for, so what is not asked for is not committed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, Self
+from time import perf_counter
+from typing import TYPE_CHECKING, Literal, Protocol, Self, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -19,6 +21,9 @@ from engine.metrics import Metrics, Stopwatch
 from engine.sampling import GREEDY, Fallback, Sampling, TokenLogprob
 from engine.sampling.sampler import Sampler
 from engine.sequence import FinishReason, SequenceState, step_masks
+from engine.speculation.block import Block
+from engine.speculation.draft import Target
+from engine.speculation.speculation import Speculation, Speculator
 
 if TYPE_CHECKING:
     from engine.caches import Cache
@@ -38,8 +43,22 @@ class Decoder(Protocol):
     def new_cache(self, name: str = "auto", batch: int = 1, capacity: int = 0) -> Cache:
         """An empty cache for `batch` rows with room for `capacity` positions each."""
 
-    def forward(self, input_ids: Tensor, cache: Cache) -> Tensor:
-        """Run int64 [batch, new] behind what `cache` holds; logits [batch, vocab_size] of the last position."""
+    def forward(self, input_ids: Tensor, cache: Cache, *, logits: Literal["last", "all"] | int = "last") -> Tensor:
+        """Run int64 [batch, new] behind what `cache` holds; logits [batch, vocab_size] of the last position.
+
+        `logits` is passed under speculation alone: a number n asks for those of the last n, [batch, n, vocab_size].
+        """
+
+
+@runtime_checkable
+class StatefulDecoder(Decoder, Protocol):
+    """A model that hands out its hidden states; for proposers that begin with them."""
+
+    def states(self, input_ids: Tensor, cache: Cache) -> Tensor:
+        """As `forward`: the states behind the last layer, [batch, new, hidden]."""
+
+    def head(self, hidden: Tensor) -> Tensor:
+        """Logits [..., vocab_size] of states [..., hidden]."""
 
 
 class CancelToken(Protocol):
@@ -91,6 +110,7 @@ class TokenStream(Iterator[Token]):
         sequence: SequenceState,
         clock: Stopwatch,
         cancel: CancelToken | None = None,
+        speculator: Speculator | None = None,
     ) -> None:
         self._model = model
         self._cache: Cache | None = cache
@@ -100,6 +120,10 @@ class TokenStream(Iterator[Token]):
         self._sampler = Sampler([sequence.row], model.config.vocab_size, model.device)
         self._clock = clock
         self._cancel = cancel
+        self._speculator = speculator
+        self._block = Block()
+        self._state: Tensor | None = None
+        self._states: Tensor | None = None
         self._error: Exception | None = None
 
     def __next__(self) -> Token:
@@ -112,7 +136,7 @@ class TokenStream(Iterator[Token]):
         if self._cancel is not None and self._cancel.is_set():
             self.close()
         if self._cache is None or self._sequence.is_finished:
-            self._cache = None
+            self._end()
             raise StopIteration
         try:
             with self._clock.step():
@@ -120,10 +144,11 @@ class TokenStream(Iterator[Token]):
             if token is not None:  # after the step was timed, or each token would get the time of the one before
                 self._clock.token()
         except Exception as error:
-            self._error, self._cache = error, None
+            self._error = error
+            self._end()
             raise
         if token is None:
-            self._cache = None
+            self._end()
             raise StopIteration
         return token
 
@@ -131,7 +156,14 @@ class TokenStream(Iterator[Token]):
         """Cancel what is left, free the cache; a finished generation stays as it is."""
         if not self._sequence.is_finished and self._error is None:
             self._sequence.finish_reason = "cancelled"
+        self._end()
+
+    def _end(self) -> None:
+        """Give back what the generation holds."""
         self._cache = None
+        self._finish_block()
+        if self._speculator is not None:
+            self._speculator.close()
 
     def result(self) -> Output:
         """Take the steps that are left and hand back the whole.
@@ -162,27 +194,77 @@ class TokenStream(Iterator[Token]):
         self.close()
 
     def _step(self, cache: Cache) -> Token | None:
-        """Forward pass, draw, bookkeeping; `None` where an end token was drawn."""
+        """Forward pass where there are no logits yet, draw, bookkeeping; `None` where an end token was drawn."""
         sequence, clock = self._sequence, self._clock
-        with clock.part("forward"):
-            logits = decode(self._model, cache, self._pending)
-        clock.forwards += 1
+        if not self._block.is_open:
+            self._run_block(cache)
+        block = self._block
         with clock.part("sample"):
-            draw = self._sampler.sample(logits, *step_masks([sequence], logits.device))[0]
+            draw = sequence.dictated()
+            if draw is None:
+                masks = step_masks([sequence], block.logits.device)
+                draw = self._sampler.sample(block.logits, *masks, guesses=[block.guess])[0]
         with clock.part("mask"):
             belongs = sequence.accept(draw)
         if not belongs:
             return None
         self._sampler.commit([draw.token_id])
+        mask = block.take(draw.token_id)
         with clock.part("mask"):
-            sequence.settle()
-        self._pending = [draw.token_id]
+            sequence.settle(mask)
+        if not block.is_open:
+            self._pending = [draw.token_id]
+            if block.accepted < len(block.draft):
+                cache.truncate(len(sequence.row.history.tokens) - 1)
         return Token(draw.token_id, draw.logprob)
 
+    def _run_block(self, cache: Cache) -> None:
+        """Draft, and the forward pass that gives logits for the next draws."""
+        self._finish_block()
+        clock, speculator = self._clock, self._speculator
+        block = Block()
+        if speculator is not None:
+            block = speculator.draft(
+                lambda: self._sampler, lambda: Target(cache, tuple(self._pending), self._state), rows=1
+            )
+        tokens = [*self._pending, *block.tokens]
+        before = perf_counter()
+        with clock.part("forward"):
+            if speculator is not None and speculator.wants_state:
+                logits = self._run_for_state(cache, tokens, len(block.draft) + 1)
+            else:
+                logits = decode(self._model, cache, tokens, len(block.draft) + 1)
+        clock.forwards += 1
+        if speculator is not None:
+            took = perf_counter() - before
+            speculator.measure(len(tokens), took)
+            clock.verify_s += took if block.draft else 0.0
+        block.open(logits)
+        self._block = block
 
-def decode(model: Decoder, cache: Cache, tokens: Sequence[int]) -> Tensor:
-    """Logits [1, vocab_size] behind `tokens`, a prompt or one token, which the cache then holds."""
-    return model.forward(torch.tensor([tokens], dtype=torch.int64, device=model.device), cache)
+    def _run_for_state(self, cache: Cache, tokens: Sequence[int], last: int) -> Tensor:
+        """As `decode`; the hidden states are kept for the proposer."""
+        model = self._model
+        assert isinstance(model, StatefulDecoder), "a proposer that wants states was begun for a model without"
+        self._states = model.states(torch.tensor([tokens], dtype=torch.int64, device=model.device), cache)[0, -last:]
+        return model.head(self._states)
+
+    def _finish_block(self) -> None:
+        """What became of the last block's guesses is known now."""
+        if self._speculator is not None and self._block.was_open:
+            self._speculator.done(self._block)
+            if self._states is not None:
+                self._state, self._states = self._states[self._block.accepted], None
+        self._block = Block()
+
+
+def decode(model: Decoder, cache: Cache, tokens: Sequence[int], last: int = 1) -> Tensor:
+    """Logits [last, vocab_size] of the last `last` of `tokens`, a prompt, one token, or a draft behind one of these; the
+    cache then holds them."""
+    ids = torch.tensor([tokens], dtype=torch.int64, device=model.device)
+    if last == 1:
+        return model.forward(ids, cache)
+    return model.forward(ids, cache, logits=last)[0]
 
 
 def generate(
@@ -196,6 +278,8 @@ def generate(
     cache: str = "auto",
     stop: Callable[[Sequence[int]], bool] | None = None,
     cancel: CancelToken | None = None,
+    speculation: Speculation | None = None,
+    group: Hashable = None,
 ) -> TokenStream:
     """Continue a prompt; nothing runs until the stream that is returned is iterated or asked for its `result`.
 
@@ -212,12 +296,19 @@ def generate(
         cache: name of a key/value cache, see `engine.caches`.
         stop: called with the output after each token; true ends the text, that token included.
         cancel: looked at before each token; once set, the generation ends as `"cancelled"`.
+        speculation: how tokens are guessed ahead (`engine.speculation`); `None`: not at all.  Under a constraint it must
+            be a `SpeculativeConstraint`; with another one nothing is guessed.
+        group: equal for requests that are likely to be answered alike; proposers that learn from outputs do it by group.
 
     Raises:
         ContextError: prompt and `max_new_tokens` do not fit into the model's context.
-        EngineError: an empty prompt, or a limit below 1.
+        EngineError: an empty prompt, a limit below 1, or a proposer that needs more of a model than this one has.
         SamplingError: a token id outside the vocabulary.
     """
+    if speculation is not None and speculation.proposer.wants_state and not isinstance(model, StatefulDecoder):
+        raise EngineError(
+            f"the proposer {speculation.proposer.name!r} needs hidden states, which {type(model).__name__} does not hand out"
+        )
     prompt = ids.reshape(-1).tolist() if isinstance(ids, Tensor) else [int(token) for token in ids]
     check_lengths(len(prompt), max_new_tokens, model.config.context_length)
     clock = Stopwatch()
@@ -234,7 +325,8 @@ def generate(
         with clock.part("mask"):
             sequence.settle()
         kv_cache = model.new_cache(cache, 1, len(prompt) + max_new_tokens if cache == "static" else 0)
-        return TokenStream(model, kv_cache, prompt, sequence, clock, cancel)
+        speculator = None if speculation is None else speculation.begin(sequence, clock, group)
+        return TokenStream(model, kv_cache, prompt, sequence, clock, cancel, speculator)
 
 
 def check_lengths(prompt: int, new: int, context: int) -> None:

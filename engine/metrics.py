@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
+from math import ceil
 from time import perf_counter
-from typing import Literal
+from typing import Any, Literal, get_args
 
-Part = Literal["forward", "mask", "sample"]
+Part = Literal["forward", "mask", "sample", "propose", "retokenize"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,15 @@ class Metrics:
         mask_s: in the constraint: filling masks and accepting tokens.
         sample_s: in applying masks, processing logits and drawing.
         target_forwards: forward passes of the model, the prompt's included.
-        drafted, accepted: tokens that were proposed ahead, and those of them that were kept.
+        drafted, accepted: tokens that were guessed and verified, and those of them that held.
+        verifications: forward passes that verified guesses.
+        lookaheads: guesses of each of the request's steps under speculation, 0 where there were none.
+        switched_off: of these steps, those in which guessing would not have paid.
+        by_source: (drafted, accepted) of each source of guesses.
+        propose_s: in guessing, the masks and what follows not counted.
+        retokenize_s: in going from one tokenizer to another.
+        verify_s: in those forward passes that verified guesses; `forward_s` has these too.
+        queue_s: waiting for room in a batch.
         cached_prompt_tokens: tokens of the prompt whose keys and values were already there.
     """
 
@@ -47,15 +56,54 @@ class Metrics:
     target_forwards: int = 0
     drafted: int = 0
     accepted: int = 0
+    verifications: int = 0
+    lookaheads: list[int] = field(default_factory=list)
+    switched_off: int = 0
+    by_source: dict[str, tuple[int, int]] = field(default_factory=dict)
+    propose_s: float = 0.0
+    retokenize_s: float = 0.0
+    verify_s: float = 0.0
+    queue_s: float = 0.0
     cached_prompt_tokens: int = 0
+
+    @property
+    def wasted(self) -> int:
+        """Guesses that were verified and did not hold."""
+        return self.drafted - self.accepted
+
+    @property
+    def accepted_per_verification(self) -> float:
+        """Guesses that held, on average over the passes that verified some; 0 without any."""
+        return self.accepted / self.verifications if self.verifications else 0.0
+
+    @property
+    def forwards_per_token(self) -> float:
+        """Forward passes of the target for an output token; 0 without tokens."""
+        return self.target_forwards / self.output_tokens if self.output_tokens else 0.0
+
+    @property
+    def fallback_rate(self) -> float:
+        """Share of the steps under speculation that had no guess to verify; 0 without speculation."""
+        return self.lookaheads.count(0) / len(self.lookaheads) if self.lookaheads else 0.0
+
+    @property
+    def itl_p95_s(self) -> float:
+        """The time from token to token that 95 % do not exceed; 0 with fewer than two tokens."""
+        ordered = sorted(self.itl_s)
+        return ordered[max(0, ceil(0.95 * len(ordered)) - 1)] if ordered else 0.0
 
 
 class Stopwatch:
     """Takes the times of one generation while it runs."""
 
     def __init__(self) -> None:
-        self.parts: dict[Part, float] = {"forward": 0.0, "mask": 0.0, "sample": 0.0}
-        self.forwards = 0
+        self.parts: dict[Part, float] = dict.fromkeys(get_args(Part), 0.0)
+        self.forwards = self.verifications = self.switched_off = 0
+        self.verify_s = 0.0
+        self.by_source: dict[str, tuple[int, int]] = {}
+        self.lookaheads: list[int] = []
+        self._open: list[Part] = []
+        self._since = 0.0
         self._busy = 0.0
         self._token_times: list[float] = []
 
@@ -70,12 +118,33 @@ class Stopwatch:
 
     @contextmanager
     def part(self, name: Part) -> Iterator[None]:
-        """Around one part of a step."""
-        start = perf_counter()
+        """Around one part of a step; a part inside another is taken off that."""
+        self._switch()
+        self._open.append(name)
         try:
             yield
         finally:
-            self.parts[name] += perf_counter() - start
+            self._switch()
+            self._open.pop()
+
+    def _switch(self) -> None:
+        """The part that is open gets the time since the last switch."""
+        now = perf_counter()
+        if self._open:
+            self.parts[self._open[-1]] += now - self._since
+        self._since = now
+
+    def lookahead(self, guesses: int, *, switched_off: bool) -> None:
+        """A step under speculation begins with so many guesses; none because it would not pay, or because there are none."""
+        self.lookaheads.append(guesses)
+        self.switched_off += switched_off
+
+    def verified(self, by_source: dict[str, tuple[int, int]]) -> None:
+        """The guesses of a block: (drafted, accepted) by source."""
+        for source, (drafted, accepted) in by_source.items():
+            before = self.by_source.get(source, (0, 0))
+            self.by_source[source] = before[0] + drafted, before[1] + accepted
+        self.verifications += bool(by_source)
 
     def token(self) -> None:
         """After a step that put out a token."""
@@ -94,4 +163,20 @@ class Stopwatch:
             mask_s=self.parts["mask"],
             sample_s=self.parts["sample"],
             target_forwards=self.forwards,
+            **self.speculation(),
         )
+
+    def speculation(self) -> dict[str, Any]:
+        """The fields of `Metrics` that are about speculation."""
+        counts = self.by_source.values()
+        return {
+            "drafted": sum(drafted for drafted, _ in counts),
+            "accepted": sum(accepted for _, accepted in counts),
+            "verifications": self.verifications,
+            "lookaheads": list(self.lookaheads),
+            "switched_off": self.switched_off,
+            "by_source": dict(self.by_source),
+            "propose_s": self.parts["propose"],
+            "retokenize_s": self.parts["retokenize"],
+            "verify_s": self.verify_s,
+        }

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import torch
@@ -91,7 +93,8 @@ class Model:
         *,
         lengths: Sequence[int] | None = None,
         padding: Literal["right", "left"] = "right",
-        logits: Literal["last", "all"] = "last",
+        logits: Literal["last", "all"] | int = "last",
+        layers: int | None = None,
     ) -> Tensor:
         """Runs new tokens through the model, behind what the cache holds, and commits them to it.
 
@@ -101,11 +104,14 @@ class Model:
             lengths: how many of each row's tokens are real, 0 … new; `None`: all.  What the others are does not matter;
                 they are neither seen nor committed.
             padding: the side on which the other tokens stand.
-            logits: `"last"`: of each row's last real token; `"all"`: of every token (padding's mean nothing).
+            logits: `"last"`: of each row's last real token; `"all"`: of every token (padding's mean nothing); a number n:
+                of each row's last n real tokens, 1 … new (the first of a row that has fewer mean nothing).
+            layers: run the first so many layers alone, the norm and the head behind them.  What the cache then holds of
+                the others is to be taken back (`Cache.truncate`).
 
         Returns:
-            float32 [batch, vocab_size], or [batch, new, vocab_size] for `"all"`; an inference tensor.  A row without
-            real tokens has meaningless logits.
+            float32 [batch, vocab_size], or [batch, new, vocab_size] for `"all"`, or [batch, n, vocab_size]; an inference
+            tensor.  A row without real tokens has meaningless logits.
 
         Raises:
             ContextError: a row would be longer than the model's context; the cache has not moved.
@@ -115,27 +121,18 @@ class Model:
             raise EngineError(f"input ids of shape {tuple(input_ids.shape)}: wanted is [batch, new], both at least 1")
         batch, new = input_ids.shape
         counts = self._counts(batch, new, lengths)
-        held = self._held(batch, cache)
-        longest = max(length + count for length, count in zip(held, counts, strict=True))
-        if longest > self.config.context_length:
-            raise ContextError(
-                f"{longest} tokens do not fit into the model's context of {self.config.context_length}: "
-                "shorten the prompt or lower max_tokens"
-            )
         if padding == "left" and lengths is not None:
             # Slots are positions, so inside the model rows begin at the left and padding is at the right.
             shift = new - torch.tensor(counts, device=self.device).unsqueeze(1)
             order = (torch.arange(new, device=self.device) + shift) % new
             input_ids = input_ids.gather(1, order)
 
-        if cache is not None:
-            cache.begin(new)
-        hidden = self._run(input_ids, held, cache)
-        if cache is not None:
-            cache.advance(counts)
+        hidden = self._states(input_ids, cache, counts, layers)
         if logits == "last":
-            return self._logits(_last(hidden, counts))
-        everything = self._logits(hidden)
+            return self.head(_last(hidden, counts))
+        if isinstance(logits, int):
+            return self.head(_last_few(hidden, counts, logits))
+        everything = self.head(hidden)
         if padding == "left" and lengths is not None:
             back = (torch.arange(new, device=self.device) - shift) % new
             everything = everything.gather(1, back.unsqueeze(-1).expand_as(everything))
@@ -143,17 +140,44 @@ class Model:
 
     __call__ = forward
 
-    def _run(self, input_ids: Tensor, held: tuple[int, ...], cache: Cache | None) -> Tensor:
-        """Hidden states [batch, new, hidden] of tokens that begin at positions `held` of their rows."""
-        step = Step(held, input_ids.shape[1], cache, self.backend, self.device)
+    @torch.inference_mode()
+    def states(self, input_ids: Tensor, cache: Cache | None = None) -> Tensor:
+        """What `head` makes logits of: the states behind the last layer, [batch, new, hidden]; otherwise as `forward`."""
+        return self._states(input_ids, cache, (input_ids.shape[1],) * input_ids.shape[0])
+
+    def _states(
+        self, input_ids: Tensor, cache: Cache | None, counts: tuple[int, ...], layers: int | None = None
+    ) -> Tensor:
+        """[batch, new, hidden] of rows of tokens, of which the first `counts` are committed to the cache."""
+        batch, new = input_ids.shape
+        held = self._held(batch, cache)
+        longest = max(length + count for length, count in zip(held, counts, strict=True))
+        if longest > self.config.context_length:
+            raise ContextError(
+                f"{longest} tokens do not fit into the model's context of {self.config.context_length}: "
+                "shorten the prompt or lower max_tokens"
+            )
+        if cache is not None:
+            cache.begin(new)
+        step = Step(held, new, cache, self.backend, self.device)
+        x = self.embed(input_ids)
+        for block in self._blocks[:layers]:
+            x = block(x, step)
+        if cache is not None:
+            cache.advance(counts)
+        return x
+
+    @torch.inference_mode()
+    def embed(self, input_ids: Tensor) -> Tensor:
+        """What the first layer gets: [..., hidden] of int64 [...]."""
         x = F.embedding(input_ids, self._embedding)
         if self.config.embedding_scale != 1.0:
             x = x * torch.tensor(self.config.embedding_scale, dtype=x.dtype)
-        for block in self._blocks:
-            x = block(x, step)
         return x
 
-    def _logits(self, hidden: Tensor) -> Tensor:
+    @torch.inference_mode()
+    def head(self, hidden: Tensor) -> Tensor:
+        """Logits float32 [..., vocab_size] of hidden states [..., hidden] behind the last layer."""
         logits = self._head(self._norm(hidden)).float()
         cap = self.config.logit_softcap
         return (logits / cap).tanh() * cap if cap else logits
@@ -177,6 +201,28 @@ class Model:
         """Raises `TrainingError`: the engine keeps no gradients."""
         raise TrainingError("this engine only decodes: train the model with Transformers and load the result here")
 
+    def with_layers(self, layers: Sequence[int]) -> Model:
+        """A model of these layers alone, in that order, that shares its weights with this one.
+
+        Raises:
+            EngineError: a layer that there is not, or none.
+        """
+        if not layers or any(not 0 <= layer < self.config.layers for layer in layers):
+            raise EngineError(
+                f"layers {list(layers)} of {self.config.layers}: choose some of 0 to {self.config.layers - 1}"
+            )
+        config = self.config
+        model = copy(self)
+        model.config = replace(
+            config,
+            layers=len(layers),
+            windows=tuple(config.windows[layer] for layer in layers) if config.windows else (),
+            unrotated_layers=tuple(at for at, layer in enumerate(layers) if layer in config.unrotated_layers),
+        )
+        model._checked = {}
+        model._blocks = [self._blocks[layer].at(place) for place, layer in enumerate(layers)]
+        return model
+
     @property
     def packing(self) -> Packing | None:
         """How the layers' weights are packed for decoding; `None`: not at all."""
@@ -187,8 +233,27 @@ class Model:
     def nbytes(self) -> int:
         """Bytes of the weights as they are held in memory."""
         shared = self._shares_head and not self._head.packed
-        layers = sum(block.nbytes for block in self._blocks)
-        return self._embedding.nbytes + layers + (0 if shared else self._head.nbytes)
+        return self._embedding.nbytes + self.layer_bytes(self.config.layers) + (0 if shared else self._head.nbytes)
+
+    def layer_bytes(self, count: int) -> int:
+        """Bytes of the matrices of the first `count` layers."""
+        return sum(block.nbytes for block in self._blocks[:count])
+
+    @property
+    def step_bytes(self) -> int:
+        """Bytes of weights that one token goes through: all layers and the head."""
+        return self.layer_bytes(self.config.layers) + self._head.nbytes
+
+
+def _last_few(hidden: Tensor, counts: tuple[int, ...], few: int) -> Tensor:
+    """Each row's last `few` real states: [batch, few, hidden] of [batch, new, hidden]."""
+    if not 1 <= few <= hidden.shape[1]:
+        raise EngineError(f"logits of the last {few} of {hidden.shape[1]} tokens: choose 1 to {hidden.shape[1]}")
+    if counts.count(hidden.shape[1]) == len(counts):
+        return hidden[:, -few:]
+    ends = torch.tensor(counts, device=hidden.device).unsqueeze(1)
+    places = (ends + torch.arange(-few, 0, device=hidden.device)).clamp_(min=0)
+    return hidden[torch.arange(len(counts), device=hidden.device).unsqueeze(1), places]
 
 
 def _last(hidden: Tensor, counts: tuple[int, ...]) -> Tensor:

@@ -73,14 +73,17 @@ class SequenceState:
             self.logprobs.append(draw.logprob)
         return True
 
-    def settle(self) -> None:
-        """Fill the mask of the next step, and see whether there is to be one.
+    def settle(self, mask: Row | None = None) -> None:
+        """Fill the mask of the next step, or take over `mask` where it is known, and see whether there is to be one.
 
         A sentence after which nothing but the end token may follow is finished: drawing it would take a forward pass
         and come out the same.  This goes before the length limit, so that a text that just fits ends as whole.
         """
         if self.constraint is not None and self.mask is not None:
-            self.constraint.fill_mask(self.mask)
+            if mask is None:
+                self.constraint.fill_mask(self.mask)
+            else:
+                self.mask[:] = mask
             if self.constraint.is_accepting() and not (self.mask & self._other_than_end).any():
                 self.finish_reason = "stop"
                 return
@@ -89,6 +92,26 @@ class SequenceState:
             self.finish_reason = "stop"
         elif length >= self.max_new_tokens:
             self.finish_reason = "length"
+
+    def dictated(self) -> Draw | None:
+        """The next token, where the constraint leaves one alone and no other rule has anything against it.
+
+        Whatever the logits are, it is what would be drawn.
+        """
+        if self.mask is None:
+            return None
+        words = np.flatnonzero(self.mask)
+        if len(words) != 1:
+            return None
+        word = int(self.mask[words[0]])
+        if word & (word - 1):
+            return None
+        token = 32 * int(words[0]) + word.bit_length() - 1
+        if any(token in tokens for tokens in self.row.forbidden().values()):
+            return None
+        count = self.row.sampling.logprobs
+        logprob = None if count is None else TokenLogprob(token, 0.0, ((token, 0.0),) if count else ())
+        return Draw(token, logprob)
 
 
 def step_masks(sequences: Sequence[SequenceState], device: torch.device) -> tuple[Masks | None, Sequence[bool] | None]:

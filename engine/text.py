@@ -75,6 +75,10 @@ class Text:
             return StreamDetokenizer(self.tokenizer)
         return Detokenizer(self._bytes_of, self._spelling.strips_first_space)
 
+    def token_bytes(self, token_id: int) -> bytes:
+        """What a token writes; nothing for control tokens, and where the tokenizer's spelling is not known."""
+        return self._bytes_of(token_id)
+
     def _read_bytes(self, token_id: int) -> bytes:
         token = self.tokenizer.id_to_token(token_id)
         if token is None or token_id in self.special_token_ids or self._spelling is None:

@@ -86,6 +86,7 @@ class Chain:
         self._forbidden = self._pairs([[t for t, b in s.bias_pairs if not math.isfinite(b)] for s in samplings])
         self._banned = self._pairs([s.banned_ids for s in samplings])
         self._counts = [Counter(row.history.output) if row.sampling.has_penalties else Counter() for row in rows]
+        self._seen = [Counter(row.history.tokens) if row.sampling.has_penalties else Counter() for row in rows]
         self._penalties = self._penalties_from_history() if any(s.has_penalties for s in samplings) else None
 
     def scores(
@@ -138,7 +139,22 @@ class Chain:
             row.history.append(token)
             if self._penalties is not None and row.sampling.has_penalties:
                 self._counts[index][token] += 1
+                self._seen[index][token] += 1
                 self._write_penalties(*self._penalties, index, [token])
+
+    def rollback(self, counts: Sequence[int]) -> None:
+        """Take the last `counts` output tokens of each row back.
+
+        Raises:
+            ValueError: a row has fewer.
+        """
+        for index, (row, count) in enumerate(zip(self.rows, counts, strict=True)):
+            gone = row.history.tokens[len(row.history.tokens) - count :]
+            row.history.rollback(count)
+            if gone and self._penalties is not None and row.sampling.has_penalties:
+                self._counts[index].subtract(gone)
+                self._seen[index].subtract(gone)
+                self._write_penalties(*self._penalties, index, sorted(set(gone)))
 
     def _penalties_from_history(self) -> tuple[Tensor, Tensor]:
         """Factor and offset, float32 [batch, vocab] each, as `processors.penalise` takes them."""
@@ -150,13 +166,13 @@ class Chain:
         return factor, offset
 
     def _write_penalties(self, factor: Tensor, offset: Tensor, index: int, tokens: Sequence[int]) -> None:
-        """Set factor and offset of seen `tokens` of a row; presence and frequency count the output alone."""
-        sampling, counts = self.rows[index].sampling, self._counts[index]
+        """Set factor and offset of `tokens` of a row; presence and frequency count the output alone."""
+        sampling, counts, seen = self.rows[index].sampling, self._counts[index], self._seen[index]
         places = torch.tensor(tokens, dtype=torch.int64, device=self.device)
         offsets = [
             sampling.presence_penalty + sampling.frequency_penalty * counts[t] if counts[t] else 0.0 for t in tokens
         ]
-        factor[index, places] = sampling.repetition_penalty
+        factor[index, places] = self._column([sampling.repetition_penalty if seen[t] else 1.0 for t in tokens])
         offset[index, places] = self._column(offsets)
 
     def _pairs(self, tokens: Sequence[Collection[int]]) -> tuple[Tensor, Tensor] | None:

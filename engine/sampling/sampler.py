@@ -16,10 +16,11 @@ from torch import Tensor
 
 from engine.sampling import processors
 from engine.sampling.chain import Chain, SamplerRow
+from engine.sampling.coupling import Guess, couple
 from engine.sampling.errors import EmptyRow, InvalidLogits
 from engine.sampling.mask import Masks
 from engine.sampling.outcome import GIVE_WAY, Draw, Fallback, HardRule, TokenLogprob
-from engine.sampling.uniform import uniform
+from engine.sampling.uniform import ACCEPT_LANE, DRAW_LANE, uniform
 
 
 class Sampler:
@@ -38,7 +39,11 @@ class Sampler:
 
     @torch.inference_mode()
     def sample(
-        self, logits: Tensor, masks: Masks | None = None, constrained: Sequence[bool] | None = None
+        self,
+        logits: Tensor,
+        masks: Masks | None = None,
+        constrained: Sequence[bool] | None = None,
+        guesses: Sequence[Guess | None] | None = None,
     ) -> list[Draw]:
         """Draw the next token of each row; the caller commits those that it keeps.
 
@@ -47,6 +52,8 @@ class Sampler:
             masks: uint32 [batch, words], see `apply_mask`, or rows that are on the device; `None` where no row has a
                 constraint.
             constrained: which rows `masks` holds for; `None`: all.
+            guesses: tokens drawn from other distributions, for which each row's draw is to come out as often as its own
+                distribution lets it (`engine.sampling.coupling`); a greedy row has no use for one.
 
         Raises:
             InvalidLogits: NaN in a row.
@@ -54,7 +61,7 @@ class Sampler:
         """
         self._check_shape(logits)
         scores = self.chain.scores(logits, masks, constrained)
-        tokens, final = self._draw(scores)
+        tokens, final = self._draw(scores, guesses)
         # Under greedy the score of the token drawn is the row's best, without another pass over the row.
         best = scores.gather(-1, tokens.unsqueeze(-1)).squeeze(-1) if self._all_greedy else scores.amax(-1)
         ids, peaks = torch.stack((tokens.double(), best.double())).tolist()
@@ -89,19 +96,39 @@ class Sampler:
         """Append one token to the history of each row (`None`: nothing); the next draw takes it into account."""
         self.chain.commit(tokens)
 
-    def _draw(self, scores: Tensor) -> tuple[Tensor, Tensor]:
+    def rollback(self, counts: Sequence[int]) -> None:
+        """Take the last `counts` tokens of each row back that were committed."""
+        self.chain.rollback(counts)
+
+    def _draw(self, scores: Tensor, guesses: Sequence[Guess | None] | None = None) -> tuple[Tensor, Tensor]:
         """Tokens int64 [batch], and the logits [batch, vocab] of the distributions that they are reported under."""
         if self._all_greedy:
             return processors.argmax(scores), scores
         final = self.chain.truncate(scores)
+        probs = final.softmax(-1)
         uniforms = [uniform(row.seed, row.step) for row in self.rows]
-        tokens = processors.draw(
-            final.softmax(-1), torch.tensor(uniforms, dtype=torch.float64, device=self.chain.device)
-        )
+        tokens = processors.draw(probs, torch.tensor(uniforms, dtype=torch.float64, device=self.chain.device))
+        if guesses is not None:
+            tokens = self._agree(tokens, probs, guesses)
         if self._any_greedy:
             tokens = torch.where(self._greedy, processors.argmax(scores), tokens)
             final = torch.where(self._greedy.unsqueeze(-1), scores, final)
         return tokens, final
+
+    def _agree(self, tokens: Tensor, probs: Tensor, guesses: Sequence[Guess | None]) -> Tensor:
+        """`tokens`, drawn anew in the rows that have a guess."""
+        guessed = [(index, guess) for index, guess in enumerate(guesses) if guess is not None]
+        if not guessed:
+            return tokens
+        device = self.chain.device
+        indices = [index for index, _ in guessed]
+        rows = [self.rows[index] for index in indices]
+        lanes = [[uniform(row.seed, row.step, lane) for row in rows] for lane in (ACCEPT_LANE, DRAW_LANE)]
+        accept, draw = torch.tensor(lanes, dtype=torch.float64, device=device)
+        places = torch.tensor(indices, device=device)
+        ids = torch.tensor([guess.token_id for _, guess in guessed], device=device)
+        other = torch.stack([guess.probs for _, guess in guessed]).to(device)
+        return tokens.index_copy(0, places, couple(probs[places], other, ids, accept, draw))
 
     def _draw_unsound(
         self, index: int, logits: Tensor, masks: Masks | None, constrained: Sequence[bool] | None

@@ -12,6 +12,9 @@ import secrets
 MASK = 2**64 - 1
 GOLDEN_GAMMA = 0x9E3779B97F4A7C15
 
+DRAW_LANE, ACCEPT_LANE, GUESS_LANE = range(3)
+"""The numbers of a step: for the draw from the target, for keeping a guess, for drawing the guess itself."""
+
 
 def fresh_seed() -> int:
     """A seed for a request that names none."""

@@ -1,0 +1,202 @@
+"""How far to look ahead: how many guesses to make, and how many of them to verify.
+
+With an acceptance probability a_i for the i-th guess, a block of n guesses gives E(n) = 1 + a_1 + a_1·a_2 + ... tokens on
+average (Leviathan et al. 2023, section 3.1) and takes C(n + 1) + n·g: a forward pass of n + 1 rows, and g for each guess.
+`Adaptive` takes the n with the most tokens per second, from what was accepted and measured; n = 0, when no block breaks even,
+is decoding without speculation.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Protocol
+
+from engine.speculation.draft import FORCED, Drafted
+
+MOST_GUESSED = 15
+"""Guesses of a block at most; with the token before them 16 rows."""
+
+Lookahead = str | int
+"""`"adaptive"`, `"heuristic"`, or a number of guesses."""
+
+
+class Costs:
+    """What a forward pass takes by its number of rows: the median of the last measurements; shared by all requests.
+
+    Before there are any, and between and beyond them, a pass of n rows is taken to grow by `GROWTH` of one row's with
+    each row.
+    """
+
+    GROWTH = 0.08
+    KEPT = 9
+
+    def __init__(self) -> None:
+        self._seconds: dict[int, deque[float]] = {}
+
+    def record(self, rows: int, seconds: float) -> None:
+        """A pass of so many rows took so long."""
+        self._seconds.setdefault(rows, deque(maxlen=self.KEPT)).append(seconds)
+
+    def of(self, rows: int) -> float:
+        """Seconds for a pass, or, where nothing was measured, multiples of a pass of one row."""
+        known = sorted(self._seconds)
+        below = [other for other in known if other <= rows]
+        above = next((other for other in known if other > rows), None)
+        if not known:
+            return self.nominal(rows)
+        if not below:
+            assert above is not None
+            return self._of_known(above) * self.nominal(rows) / self.nominal(above)
+        # A pass of more rows does not take less, whatever the noise says.
+        low = max(self._of_known(other) for other in below)
+        if below[-1] == rows:
+            return low
+        if above is None:
+            return low * self.nominal(rows) / self.nominal(below[-1])
+        share = (rows - below[-1]) / (above - below[-1])
+        return low + max(0.0, self._of_known(above) - low) * share
+
+    @classmethod
+    def nominal(cls, rows: int) -> float:
+        """Multiples of a pass of one row, without any measurement."""
+        return 1.0 + cls.GROWTH * (rows - 1)
+
+    def _of_known(self, rows: int) -> float:
+        return median(self._seconds[rows])
+
+
+class NominalCosts(Costs):
+    """Costs that never depend on the clock, for requests whose text depends on the lengths of their drafts."""
+
+    def record(self, rows: int, seconds: float) -> None:
+        """Nothing is learned."""
+
+
+@dataclass
+class Acceptance:
+    """How often the guesses of one source hold, lately.
+
+    It begins with hope; a source that is not worth trying is forgotten slowly, and so tried again after a while.
+    """
+
+    HOPE = 0.8
+    LEARNING = 0.25
+    FORGETTING = 0.02
+
+    rate: float = HOPE
+
+    def observe(self, held: bool) -> None:
+        self.rate += self.LEARNING * (held - self.rate)
+
+    def forget(self) -> None:
+        self.rate += self.FORGETTING * (self.HOPE - self.rate)
+
+
+class Pace(Protocol):
+    """Decides for one request."""
+
+    def most(self, rows: int) -> int:
+        """Guesses to ask for in this step; `rows`: sequences that share the forward pass."""
+
+    def keep(self, draft: Sequence[Drafted], rows: int) -> int:
+        """How much of a draft to verify."""
+
+    def observe(self, draft: Sequence[Drafted], accepted: int, drafted: int, seconds: float) -> None:
+        """A block's first `accepted` guesses held; `drafted` guesses were made in `seconds`."""
+
+
+class Constant:
+    """Always so many guesses."""
+
+    def __init__(self, guesses: int) -> None:
+        self.guesses = guesses
+
+    def most(self, rows: int) -> int:
+        return self.guesses
+
+    def keep(self, draft: Sequence[Drafted], rows: int) -> int:
+        return len(draft)
+
+    def observe(self, draft: Sequence[Drafted], accepted: int, drafted: int, seconds: float) -> None:
+        """Nothing changes."""
+
+
+class Heuristic(Constant):
+    """Two guesses more after a block that held, one fewer after one that did not."""
+
+    def __init__(self, guesses: int = 4) -> None:
+        super().__init__(guesses)
+
+    def observe(self, draft: Sequence[Drafted], accepted: int, drafted: int, seconds: float) -> None:
+        if any(one.source != FORCED for one in draft):
+            change = 2 if accepted == len(draft) else -1
+            self.guesses = min(MOST_GUESSED, max(1, self.guesses + change))
+
+
+class Adaptive:
+    """The most tokens for the time.
+
+    Attributes:
+        acceptance: by source.
+    """
+
+    def __init__(
+        self, costs: Costs, guess_cost: float, source: str, acceptance: Mapping[str, float] | None = None
+    ) -> None:
+        """
+        Args:
+            costs: of the target's forward passes.
+            guess_cost: what a guess of the proposer takes, in passes of one row, until it is measured.
+            source: of the proposer's guesses that cost something.
+            acceptance: rates by source to begin with.
+        """
+        self._costs, self._guess_cost, self._source = costs, guess_cost, source
+        self._measures = not isinstance(costs, NominalCosts)
+        self._guess_seconds: float | None = None
+        self.acceptance = {name: Acceptance(rate) for name, rate in (acceptance or {}).items()}
+
+    def most(self, rows: int) -> int:
+        if not self._guess_cost:
+            return MOST_GUESSED
+        one = Drafted(-1, self._source)
+        best = self._best([one] * MOST_GUESSED, rows, self._seconds_of_guess())
+        if best == 0:
+            self._of(self._source).forget()
+        return best
+
+    def keep(self, draft: Sequence[Drafted], rows: int) -> int:
+        count = self._best(draft, rows, 0.0)
+        if count < len(draft):
+            self._of(draft[count].source).forget()
+        return count
+
+    def observe(self, draft: Sequence[Drafted], accepted: int, drafted: int, seconds: float) -> None:
+        for drafted_token in draft[:accepted]:
+            self._of(drafted_token.source).observe(True)
+        if accepted < len(draft):
+            self._of(draft[accepted].source).observe(False)
+        if self._measures and drafted and self._guess_cost:
+            each = seconds / drafted
+            last = self._guess_seconds
+            self._guess_seconds = each if last is None else last + 0.25 * (each - last)
+
+    def _of(self, source: str) -> Acceptance:
+        return self.acceptance.setdefault(source, Acceptance())
+
+    def _seconds_of_guess(self) -> float:
+        return self._guess_cost * self._costs.of(1) if self._guess_seconds is None else self._guess_seconds
+
+    def _best(self, draft: Sequence[Drafted], rows: int, guess: float) -> int:
+        """The n with the most tokens for the time of a step that other sequences take part in alike."""
+        held = tokens = 1.0
+        best, best_rate = 0, 1.0 / (self._costs.of(rows) / rows)
+        for n, drafted in enumerate(draft, 1):
+            held *= self._of(drafted.source).rate
+            tokens += held
+            rate = tokens / (self._costs.of(rows * (n + 1)) / rows + n * guess)
+            if rate > best_rate:
+                best, best_rate = n, rate
+        return best

@@ -1,0 +1,179 @@
+"""Speculation of a model's requests, and of one: draft, verify, learn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from engine.constraint import SpeculativeConstraint
+from engine.errors import EngineError
+from engine.metrics import Stopwatch
+from engine.speculation.block import Block
+from engine.speculation.draft import Drafted, Frontier, Target
+from engine.speculation.lookahead import (
+    MOST_GUESSED,
+    Adaptive,
+    Constant,
+    Costs,
+    Heuristic,
+    Lookahead,
+    NominalCosts,
+    Pace,
+)
+from engine.speculation.proposer import Drafter, Proposer
+
+if TYPE_CHECKING:
+    from engine.sampling.sampler import Sampler
+    from engine.sequence import SequenceState
+
+MOST_MEASURED = 64
+"""Rows of a forward pass that counts as one of decoding; more are a prompt's."""
+
+
+class Speculation:
+    """How the requests of a model are speculated on; shared by them, and by threads.
+
+    Attributes:
+        proposer: who guesses.
+        lookahead: `"adaptive"`, `"heuristic"`, or a number of guesses for each block.
+    """
+
+    def __init__(self, proposer: Proposer, lookahead: Lookahead = "adaptive") -> None:
+        """
+        Raises:
+            EngineError: a lookahead of another kind, or below 1 or above 15 guesses.
+        """
+        check_lookahead(lookahead)
+        self.proposer, self.lookahead = proposer, lookahead
+        self._costs = Costs()
+        self._acceptance: dict[str, float] = {}
+
+    def begin(self, sequence: SequenceState, clock: Stopwatch, group: Hashable = None) -> Speculator:
+        """The speculation of one request.
+
+        Args:
+            sequence: its state, before the first token.
+            clock: takes its times and counts.
+            group: see `Proposer.begin`.
+        """
+        # What is drawn depends on the blocks then, so these must not depend on a clock, nor on other requests.
+        fixed = self.proposer.draws and not sequence.row.sampling.is_greedy
+        costs = NominalCosts() if fixed else self._costs
+        pace: Pace
+        if self.lookahead == "heuristic":
+            pace = Heuristic()
+        elif isinstance(self.lookahead, int):
+            pace = Constant(self.lookahead)
+        else:
+            known = {} if fixed else dict(self._acceptance)
+            name = self.proposer.name.rpartition("+")[2]
+            pace = Adaptive(costs, self.proposer.cost, name, known)
+        drafter = self.proposer.begin(sequence.row.history.tokens, group)
+        return Speculator(self, sequence, drafter, pace, costs, clock)
+
+    def learn(self, pace: Pace) -> None:
+        """Later requests begin with what this one has found out."""
+        if isinstance(pace, Adaptive):
+            self._acceptance = {**self._acceptance, **{name: one.rate for name, one in pace.acceptance.items()}}
+
+
+class Speculator:
+    """The speculation of one request."""
+
+    def __init__(
+        self,
+        speculation: Speculation,
+        sequence: SequenceState,
+        drafter: Drafter,
+        pace: Pace,
+        costs: Costs,
+        clock: Stopwatch,
+    ) -> None:
+        self._speculation, self._sequence, self._drafter = speculation, sequence, drafter
+        self._pace, self._costs, self._clock = pace, costs, clock
+        self._spent = 0.0
+        self._drafted = 0
+        self._closed = False
+
+    @property
+    def wants_state(self) -> bool:
+        """Whether the target's last hidden states are to be kept."""
+        return self._speculation.proposer.wants_state
+
+    def draft(
+        self,
+        sampler: Callable[[], Sampler],
+        target: Callable[[], Target] | None = None,
+        *,
+        room: int | None = None,
+        rows: int = 1,
+    ) -> Block:
+        """A draft for the next step; empty where there is nothing to guess or it would not pay.
+
+        Args:
+            sampler: gives the sampler of the sequence alone.
+            target: for proposers that run a part of the target.
+            room: positions that the step may take besides the pending tokens; `None`: as many as the request has left.
+            rows: sequences that share the step.
+        """
+        sequence, clock = self._sequence, self._clock
+        left = sequence.max_new_tokens - sequence.row.history.output_length - 1
+        room = left if room is None else min(room, left)
+        if room < 1 or (sequence.constraint is not None and not isinstance(sequence.constraint, SpeculativeConstraint)):
+            return Block()
+        most = self._pace.most(rows)
+        frontier = Frontier(sequence, sampler, room, target, clock)
+        before = perf_counter()
+        with clock.part("propose"):
+            try:
+                self._drafter.propose(frontier, most)
+            finally:
+                frontier.close()
+            kept = self._pace.keep(frontier.draft, rows)
+        self._spent, self._drafted = perf_counter() - before, frontier.guessed
+        clock.lookahead(kept, switched_off=(most == 0 or bool(frontier.draft)) and kept == 0)
+        return Block(frontier.draft[:kept], frontier.rows[: kept + 1])
+
+    def measure(self, rows: int, seconds: float) -> None:
+        """A forward pass of the target took so long."""
+        if rows <= MOST_MEASURED:
+            self._costs.record(rows, seconds)
+
+    def done(self, block: Block) -> None:
+        """A block was gone through."""
+        if block.draft or self._drafted:
+            self._pace.observe(block.draft, block.accepted, self._drafted, self._spent)
+        self._clock.verified(_by_source(block.draft, block.accepted))
+        self._drafted = 0
+
+    def close(self) -> None:
+        """The sequence has ended; may be called again."""
+        if not self._closed:
+            self._closed = True
+            self._speculation.learn(self._pace)
+            self._drafter.close(self._sequence.output)
+
+
+def check_lookahead(lookahead: object) -> None:
+    """
+    Raises:
+        EngineError: nothing that `Speculation` takes.
+    """
+    if lookahead in ("adaptive", "heuristic"):
+        return
+    if isinstance(lookahead, int) and not isinstance(lookahead, bool) and 1 <= lookahead <= MOST_GUESSED:
+        return
+    raise EngineError(
+        f"lookahead={lookahead!r} is not accepted; pass 'adaptive', 'heuristic' or a number of guesses, 1 to {MOST_GUESSED}"
+    )
+
+
+def _by_source(draft: Sequence[Drafted], accepted: int) -> dict[str, tuple[int, int]]:
+    """(drafted, accepted) of each source."""
+    counts: dict[str, tuple[int, int]] = {}
+    for at, drafted in enumerate(draft):
+        name = drafted.source.rstrip("0123456789")
+        made, held = counts.get(name, (0, 0))
+        counts[name] = made + 1, held + (at < accepted)
+    return counts
