@@ -40,7 +40,6 @@ class Metrics:
         propose_s: in guessing, the masks and what follows not counted.
         retokenize_s: in going from one tokenizer to another.
         verify_s: in those forward passes that verified guesses; `forward_s` has these too.
-        queue_s: waiting for room in a batch.
         cached_prompt_tokens: tokens of the prompt whose keys and values were already there.
     """
 
@@ -63,7 +62,6 @@ class Metrics:
     propose_s: float = 0.0
     retokenize_s: float = 0.0
     verify_s: float = 0.0
-    queue_s: float = 0.0
     cached_prompt_tokens: int = 0
 
     @property
