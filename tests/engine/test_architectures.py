@@ -238,4 +238,4 @@ def test_a_sharded_checkpoint_equals_a_single_file(tmp_path: Path, write_checkpo
     assert len(list((tmp_path / "many").glob("*.safetensors"))) > 1
     ids = _random_ids(1, 12)
     one, many = (load_model(tmp_path / name, dtype="float32", device="cpu") for name in ("one", "many"))
-    assert torch.equal(one.forward(ids), many.forward(ids))
+    torch.testing.assert_close(one.forward(ids), many.forward(ids), rtol=1e-5, atol=1e-5)  # sums depend on alignment
