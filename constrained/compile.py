@@ -20,7 +20,7 @@ from grammars import Grammar as Grammar
 from grammars import JsonSchema
 from grammars.combined import regular
 from grammars.errors import EmptyLanguage, GrammarError, LimitExceeded
-from grammars.json_schema import check_reachable, check_root, root_value
+from grammars.json_schema import check_reachable, check_root, prepare_formats, root_value
 from grammars.regular import NONE, Rx, is_empty
 
 if TYPE_CHECKING:
@@ -131,6 +131,7 @@ class _Stores:
             by_limits = self._kept.setdefault(vocabulary, {})
             kept = by_limits.get(limits)
             if kept is None or kept.store.outgrown():
+                prepare_formats()  # with what else is done once
                 kept = by_limits[limits] = _Kept(RowStore(vocabulary, limits))
             return kept
 

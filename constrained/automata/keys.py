@@ -12,11 +12,13 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from constrained.automata.machine import Machine
 from constrained.automata.strings import Languages, string_start
 from constrained.automata.transitions import Transitions
 from constrained.kernels import tables as t
+from constrained.kernels.runs import write_beside
 from constrained.kernels.tables import goto, pop_after
 
 Word = tuple[bytes, int]
@@ -52,6 +54,15 @@ def name_of(machine: Machine, number: int) -> str:
     return spelled[number]
 
 
+class WordList:
+    """Sorted words that states are made for; compared by identity."""
+
+    __slots__ = ("words",)
+
+    def __init__(self, words: tuple[Word, ...]) -> None:
+        self.words = words
+
+
 def branches(words: tuple[Word, ...], first: int, end: int, depth: int) -> Iterator[tuple[int, int, int]]:
     """(byte, first, end): how the sorted words[first:end], which agree on `depth` bytes, go on."""
     while first < end:
@@ -63,28 +74,29 @@ def branches(words: tuple[Word, ...], first: int, end: int, depth: int) -> Itera
         first = stop
 
 
-def expand_words(machine: Machine, words: tuple[Word, ...], first: int, end: int, depth: int) -> Transitions | int:
-    """Inside one of words[first:end], which agree on `depth` bytes; each leads to its state."""
+def words_start(machine: Machine, words: tuple[Word, ...]) -> int:
+    """The state before one of the sorted `words`, each of which leads to its state."""
+    return _among(machine, WordList(words), 0, len(words), 0)
+
+
+def _among(machine: Machine, names: WordList, first: int, end: int, depth: int) -> int:
+    """The state inside one of words[first:end], which agree on `depth` bytes."""
     if end - first == 1:
-        word, then = words[first]
-        return machine.literal(word[depth:], then)
-    made = Transitions()
-    for byte, low, high in branches(words, first, end, depth):
-        if high - low == 1:
-            word, then = words[low]
-            made.on(byte, byte, goto(machine.literal(word[depth + 1 :], then)))
-        else:
-            made.on(byte, byte, goto(machine.state((expand_words, words, low, high, depth + 1))))
-    return made
+        word, then = names.words[first]
+        return machine.literal(word, then) + depth
+    return machine.state((expand_words, names, first, end, depth))
 
 
-class WordList:
-    """Sorted words that states are made for; compared by identity."""
-
-    __slots__ = ("words",)
-
-    def __init__(self, words: tuple[Word, ...]) -> None:
-        self.words = words
+def expand_words(machine: Machine, names: WordList, first: int, end: int, depth: int) -> Transitions:
+    """Inside one of words[first:end], which agree on `depth` bytes; each leads to its state."""
+    groups = bytearray(256)
+    actions = [0]
+    for byte, low, high in branches(names.words, first, end, depth):
+        groups[byte] = len(actions)
+        word, then = names.words[low]
+        ends = high - low == 1 and len(word) == depth + 1
+        actions.append(goto(then if ends else _among(machine, names, low, high, depth + 1)))
+    return Transitions(groups, actions)
 
 
 class Inside(NamedTuple):
@@ -94,11 +106,17 @@ class Inside(NamedTuple):
         groups: the class of each byte.
         actions: the actions of the classes.
         follows: the state after each byte, 0 where there is none.
+        shared: the actions as an array, int64[classes].
+        maps: class maps in which one byte (-1 - byte: a byte that may not come) is in a class of its own.
+        base: the state that names beside it rest on.
     """
 
     groups: bytes
-    actions: tuple[int, ...]
+    actions: list[int]
     follows: tuple[int, ...]
+    shared: NDArray[np.int64]
+    maps: dict[int, int]
+    base: int
 
 
 def _inside(machine: Machine, state: int) -> Inside:
@@ -111,55 +129,54 @@ def _inside(machine: Machine, state: int) -> Inside:
             action & t.OPERAND_MASK if number and action >> t.KIND_SHIFT == t.GOTO else 0
             for number, action in enumerate(made.actions)
         ]
-        found = Inside(bytes(made.groups), tuple(made.actions), tuple([after[group] for group in made.groups]))
-        kept[state] = found
+        groups = bytes(made.groups)
+        base = int(machine.states[state, t.S_BASE])
+        found = kept[state] = Inside(
+            groups, made.actions, tuple([after[group] for group in groups]), np.array(made.actions, dtype=np.int64),
+            machine.kept(("maps beside", groups), dict), base if base >= 0 else state,
+        )  # fmt: skip
     return found
 
 
 def key_start(machine: Machine, words: tuple[Word, ...], languages: Languages) -> int:
     """The start of a frame that reads a key: one of the sorted `words`, which takes precedence, or a word of `languages`."""
     inside = string_start(machine, languages, canonical=True)
-    if not words:
-        return inside
+    return _beside(machine, words, inside) if words else inside
+
+
+def _beside(machine: Machine, words: tuple[Word, ...], inside: int) -> int:
+    """The state in which both the sorted `words` and what the string state `inside` reads are possible.
+
+    It is known by the words alone, so that objects with names in common share it.
+    """
+    if len(words) == 1:
+        return _one_beside(machine, *words[0], inside)
     names = machine.kept((WordList, words), lambda: WordList(words))
-    return _beside(machine, names, 0, len(words), 0, inside)
-
-
-def _beside(machine: Machine, names: WordList, first: int, end: int, depth: int, inside: int) -> int:
-    """The state in which both what is left of words[first:end] after `depth` bytes and the string state `inside` are possible."""
-    if end - first == 1:
-        word, outcome = names.words[first]
-        return _one_beside(machine, word[depth:], outcome, inside)
     known = machine.state_count
-    state = machine.state((expand_beside, names, first, end, depth, inside))
+    state = machine.state((expand_beside, names, inside))
     if state == known and inside:
-        _rest_on_string(machine, state, inside)
+        machine.rest_on(state, _inside(machine, inside).base, 0)
     return state
 
 
-def _rest_on_string(machine: Machine, state: int, inside: int) -> None:
-    base = int(machine.states[inside, t.S_BASE])
-    machine.rest_on(state, base if base >= 0 else inside, 0)
-
-
-def expand_beside(machine: Machine, names: WordList, first: int, end: int, depth: int, inside: int) -> Transitions:
-    """Where the rest of a name may be one of words[first:end], or whatever the string state `inside` lets follow."""
-    groups, actions, follows = _inside(machine, inside)
-    made = Transitions.copied(groups, list(actions))
-    for byte, low, high in branches(names.words, first, end, depth):
-        word, outcome = names.words[low]
-        if len(word) == depth + 1:
-            _end_word(made, byte, outcome)
+def expand_beside(machine: Machine, names: WordList, inside: int) -> Transitions:
+    """Where what comes may be one of the words, or whatever the string state `inside` lets follow."""
+    string = _inside(machine, inside)
+    groups, actions = bytearray(string.groups), list(string.actions)
+    words = names.words
+    for byte, low, high in branches(words, 0, len(words), 0):
+        word, outcome = words[low]
+        if len(word) > 1:
+            rest = tuple([(word[1:], outcome) for word, outcome in words[low:high]])
+            action = goto(_beside(machine, rest, string.follows[byte]))
+        elif outcome == BARRED:
+            groups[byte] = 0
+            continue
         else:
-            made.on(byte, byte, goto(_beside(machine, names, low, high, depth + 1, follows[byte])))
-    return made
-
-
-def _end_word(made: Transitions, byte: int, outcome: int) -> None:
-    if outcome == BARRED:
-        made.off(byte)
-    else:
-        made.on(byte, byte, pop_after(outcome))
+            action = pop_after(outcome)
+        groups[byte] = len(actions)
+        actions.append(action)
+    return Transitions(groups, actions)
 
 
 def _one_beside(machine: Machine, rest: bytes, outcome: int, inside: int) -> int:
@@ -169,45 +186,39 @@ def _one_beside(machine: Machine, rest: bytes, outcome: int, inside: int) -> int
     if known is not None:
         return known
     if inside:
-        follows = _inside(machine, inside).follows
+        string = _inside(machine, inside)
+        follows = string.follows
         if all([follows[byte] == inside for byte in rest[:-1]]):
-            return _run_beside(machine, rest, outcome, inside, key)
+            return _run_beside(machine, rest, outcome, string, key)
     state = machine.state(key)
     if inside:
-        _rest_on_string(machine, state, inside)
+        machine.rest_on(state, string.base, 0)
     return state
 
 
 def expand_one_beside(machine: Machine, rest: bytes, outcome: int, inside: int, offset: int) -> Transitions:
     """Where the rest of a name may be `rest[offset:]`, or whatever the string state `inside` lets follow."""
-    groups, actions, follows = _inside(machine, inside)
-    made = Transitions.copied(groups, list(actions))
-    byte = rest[offset]
-    if offset == len(rest) - 1:
-        _end_word(made, byte, outcome)
-    else:
-        made.on(byte, byte, goto(_one_beside(machine, rest[offset + 1 :], outcome, follows[byte])))
-    return made
+    return expand_beside(machine, WordList(((rest[offset:], outcome),)), inside)
 
 
-def _run_beside(machine: Machine, rest: bytes, outcome: int, inside: int, key: tuple[object, ...]) -> int:
-    groups, shared, _ = _inside(machine, inside)
-    first = machine.new_run(key, len(rest))
-    width = len(shared) + 1
-    actions = np.empty((len(rest), width), dtype=np.int64)
-    actions[:, : width - 1] = shared
-    actions[:, width - 1] = np.arange(first + 1, first + len(rest) + 1) | goto(0)
-    if outcome != BARRED:
-        actions[-1, width - 1] = pop_after(outcome)
-    maps: dict[int, int] = machine.kept(("maps beside", groups), dict)
+def _run_beside(machine: Machine, rest: bytes, outcome: int, string: Inside, key: tuple[object, ...]) -> int:
+    length, width = len(rest), len(string.actions)
+    first = machine.new_run(key, length)
+    maps = string.maps
+    codes = list(rest)
+    if outcome == BARRED:
+        codes[-1] = -1 - codes[-1]
     numbers = []
-    for offset, byte in enumerate(rest):
-        barred = outcome == BARRED and offset == len(rest) - 1
-        number = maps.get(-1 - byte if barred else byte)
+    for code in codes:
+        number = maps.get(code)
         if number is None:
-            changed = groups[:byte] + bytes([0 if barred else width - 1]) + groups[byte + 1 :]
-            number = maps[-1 - byte if barred else byte] = machine.map_number(changed)
+            groups = bytearray(string.groups)
+            groups[code if code >= 0 else -1 - code] = width if code >= 0 else 0
+            number = maps[code] = machine.map_number(bytes(groups))
         numbers.append(number)
-    base = int(machine.states[inside, t.S_BASE])
-    machine.define_run(first, numbers, actions, base if base >= 0 else inside)
+    last = goto(0) if outcome == BARRED else pop_after(outcome)
+    block = machine.new_actions(length * (width + 1))
+    write_beside(
+        machine.states, machine.actions, np.array(numbers, dtype=np.int32), string.shared, first, block, last, string.base
+    )  # fmt: skip
     return first

@@ -15,6 +15,7 @@ from constrained.automata.constants import Among, But, least_sizes, text_size
 from constrained.automata.item_plans import ItemPlan, Items, LinkedItems
 from constrained.automata.linked_members import LinkedMembers, Members, Plan
 from constrained.automata.machine import Machine, expand_literal
+from constrained.automata.object_frames import ObjectFrame
 from grammars.json_schema.formulas import Node, conjunction
 from grammars.json_schema.shapes import Alternatives, Value
 from grammars.json_schema.shortest import shortest_size
@@ -143,12 +144,12 @@ def _alternatives(_bounds: LowerBounds, _style: Any, each: tuple[Alternatives, .
     return 1
 
 
-def _expanded_words(bounds: LowerBounds, words: tuple[keys.Word, ...], first: int, end: int, depth: int) -> int:
-    return min(len(word) - depth + bounds.of(then) for word, then in words[first:end])
+def _expanded_words(bounds: LowerBounds, names: keys.WordList, first: int, end: int, depth: int) -> int:
+    return min(len(word) - depth + bounds.of(then) for word, then in names.words[first:end])
 
 
-def _beside(bounds: LowerBounds, names: keys.WordList, first: int, end: int, depth: int, inside: int) -> int:
-    return min(min([len(word) for word, _ in names.words[first:end]]) - depth, bounds.of(inside))
+def _beside(bounds: LowerBounds, names: keys.WordList, inside: int) -> int:
+    return min(min([len(word) for word, _ in names.words]), bounds.of(inside))
 
 
 def _one_beside(bounds: LowerBounds, rest: bytes, _outcome: int, inside: int, offset: int) -> int:
@@ -183,7 +184,7 @@ def _others(bounds: LowerBounds, plan: Plan, progress: Any, number: int) -> int:
     return sum(sizes[:number]) if len(sizes) >= min(number, _MOST_DIFFERENT) else FAR
 
 
-def _objects(bounds: LowerBounds, frame: objects.ObjectFrame, progress: Progress) -> int:
+def _objects(bounds: LowerBounds, frame: ObjectFrame, progress: Progress) -> int:
     rest = [
         _object_rest(bounds, plan, one)
         for plan, one in zip(frame.plans, at_best(progress), strict=True)
@@ -192,26 +193,26 @@ def _objects(bounds: LowerBounds, frame: objects.ObjectFrame, progress: Progress
     return min(rest, default=FAR)
 
 
-def _object_first(bounds: LowerBounds, _gap: Rx, frame: objects.ObjectFrame, progress: Progress) -> int:
+def _object_first(bounds: LowerBounds, _gap: Rx, frame: ObjectFrame, progress: Progress) -> int:
     return max(1, _objects(bounds, frame, progress) - 1)
 
 
-def _object_next(bounds: LowerBounds, _gap: Rx, frame: objects.ObjectFrame, progress: Progress) -> int:
+def _object_next(bounds: LowerBounds, _gap: Rx, frame: ObjectFrame, progress: Progress) -> int:
     return _objects(bounds, frame, progress)
 
 
-def _object_comma(bounds: LowerBounds, _gap: Rx, frame: objects.ObjectFrame, progress: Progress) -> int:
+def _object_comma(bounds: LowerBounds, _gap: Rx, frame: ObjectFrame, progress: Progress) -> int:
     return max(5, _objects(bounds, frame, progress) - 1)
 
 
-def _object_key(bounds: LowerBounds, frame: objects.ObjectFrame, progress: Progress) -> int:
+def _object_key(bounds: LowerBounds, frame: ObjectFrame, progress: Progress) -> int:
     return max(4, _objects(bounds, frame, progress) - 2)
 
 
 def _object_colon(
     bounds: LowerBounds,
     _gap: Rx,
-    frame: objects.ObjectFrame,
+    frame: ObjectFrame,
     wanted: tuple[Value, ...],
     _indices: object,
     after: Progress,
@@ -219,7 +220,7 @@ def _object_colon(
     return 1 + bounds.least(wanted) + _objects(bounds, frame, after)
 
 
-def _after_key(bounds: LowerBounds, frame: objects.ObjectFrame, progress: Progress) -> int:
+def _after_key(bounds: LowerBounds, frame: ObjectFrame, progress: Progress) -> int:
     """The rest without the longest key that is in it, its quotes and the comma before."""
     rest = []
     for plan, one in zip(frame.plans, progress, strict=True):
@@ -242,7 +243,7 @@ def _longest_other_key(plan: Plan, progress: Any, number: int) -> int:
     return max(lengths, default=0)
 
 
-def _after_value(bounds: LowerBounds, frame: objects.ObjectFrame, after: Progress, _indices: object) -> int:
+def _after_value(bounds: LowerBounds, frame: ObjectFrame, after: Progress, _indices: object) -> int:
     return _objects(bounds, frame, after)
 
 

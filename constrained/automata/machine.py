@@ -9,8 +9,8 @@ from __future__ import annotations
 import threading
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Hashable
-from typing import Any
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,12 +19,24 @@ from constrained.automata.transitions import Transitions
 from constrained.kernels import tables as t
 from constrained.kernels.branches import ALL_WIDE, IS_STRING, L_KNOWN, NOT_KEPT
 from constrained.kernels.machine import memo_copy, memo_find, memo_insert
+from constrained.kernels.runs import write_literal
 from constrained.limits import DEFAULT_LIMITS, Limits
 from grammars.effort import Timed, spend
 from grammars.errors import LimitExceeded
 
 Key = tuple[Any, ...]
 Expand = Callable[..., Transitions]
+
+
+class Run(Protocol):
+    """Consecutive states that are told apart by their place alone, so that naming one makes no key."""
+
+    def key(self, offset: int) -> Key:
+        """What the state at a place stands for: the key that it would have alone."""
+
+    def expand(self, machine: Machine, state: int, offset: int) -> None:
+        """Give `state`, the one at a place, its transitions (`Machine.define`)."""
+
 
 _ACTIONS_PER_STATE = 6
 _MAPS = 1 << 16
@@ -68,8 +80,12 @@ class Machine:
         self._numbers: dict[Key, int] = {}
         self._keys: list[Key | None] = []
         self._runs: list[int] = []
+        self._holders: dict[int, Run] = {}
         self._maps: dict[bytes, int] = {}
         self._kept: dict[Hashable, Any] = {}
+        self._singles = 0
+        for groups in _SINGLE:
+            self._new_map(groups)
         dead = self.state((_expand_dead,))
         assert dead == 0
         self.expand(dead)
@@ -90,6 +106,9 @@ class Machine:
         key = self._keys[state]
         if key is None:
             first = self._runs[bisect_right(self._runs, state) - 1]
+            holder = self._holders.get(first)
+            if holder is not None:
+                return holder.key(state - first)
             stem = self._keys[first]
             assert stem is not None
             key = (*stem[:-1], state - first)
@@ -115,11 +134,9 @@ class Machine:
         if first is None:
             length = len(data)
             first = self.new_run(key, length)
-            actions = np.zeros((length, 2), dtype=np.int64)
-            actions[:, 1] = np.arange(first + 1, first + length + 1)
-            actions[-1, 1] = then
-            actions[:, 1] |= t.GOTO << t.KIND_SHIFT
-            self.define_run(first, [self.map_number(_SINGLE[byte]) for byte in data], actions, -1)
+            block = self.new_actions(2 * length)
+            letters = np.frombuffer(data, dtype=np.uint8)
+            write_literal(self.states, self.actions, letters, first, block, then, self._singles)
         return first
 
     def new_run(self, key: Key, length: int) -> int:
@@ -130,15 +147,12 @@ class Machine:
         self._runs.append(first)
         return first
 
-    def define_run(self, first: int, maps: list[int], actions: NDArray[np.int64], base: int) -> None:
-        """Transitions of consecutive states at once: a class map and a block of `actions`, int64[states, width], each."""
-        length, width = actions.shape
-        block = self._new_actions(length * width)
-        self.actions[block : block + length * width] = actions.reshape(-1)
-        rows = self.states[first : first + length]
-        rows[:, t.S_MAP] = maps
-        rows[:, t.S_BASE] = base
-        rows[:, t.S_ACTIONS] = np.arange(block, block + length * width, width)
+    def hold(self, run: Run, length: int) -> int:
+        """The first of `length` consecutive new states that `run` names and expands."""
+        first = self._new_states(length)
+        self._holders[first] = run
+        self._runs.append(first)
+        return first
 
     def map_number(self, groups: bytes) -> int:
         """The number of a class map, 256 bytes."""
@@ -150,7 +164,14 @@ class Machine:
         if self._state_items[state * t.STATE_COLUMNS + t.S_ACTIONS] >= 0:
             return
         spend()
-        key = self._keys[state] or self.key(state)
+        key = self._keys[state]
+        if key is None:
+            first = self._runs[bisect_right(self._runs, state) - 1]
+            holder = self._holders.get(first)
+            if holder is not None:
+                holder.expand(self, state, state - first)
+                return
+            key = self.key(state)
         made = key[0](self, *key[1:])
         if isinstance(made, int):  # the same language as a state that exists already
             self.expand(made)
@@ -158,7 +179,18 @@ class Machine:
             self.states[state, t.S_MAP] = self.states[made, t.S_MAP]
             self.states[state, t.S_ACTIONS] = self.states[made, t.S_ACTIONS]
             return
-        self._define(state, made)
+        self.define(state, self.map_number(bytes(made.groups)), made.actions)
+
+    def define(self, state: int, map_number: int, actions: Sequence[int]) -> None:
+        """The transitions of `state`: its class map, and the actions at the end of the text and of each class."""
+        count = len(actions)
+        block = self.new_actions(count)
+        self._action_items[block : block + count] = array("q", actions)
+        at = state * t.STATE_COLUMNS
+        self._state_items[at + t.S_MAP] = map_number
+        self._state_items[at + t.S_ACTIONS] = (
+            block  # last: readers without the lock take it as the sign that all is there
+        )
 
     def transitions(self, state: int) -> Transitions:
         """A copy of the edges of `state`, which is expanded if need be."""
@@ -234,21 +266,9 @@ class Machine:
     def bytes_used(self) -> int:
         """Memory of the tables in bytes, with an estimate for the keys of states."""
         return (
-            self.state_count * (t.STATE_COLUMNS * 4 + 600) + self.action_count * 8 + self.map_count * 320
+            self.state_count * t.STATE_COLUMNS * 4 + len(self._numbers) * 600 + self.action_count * 8 + self.map_count * 320
             + self.memo.nbytes
         )  # fmt: skip
-
-    def _define(self, state: int, made: Transitions) -> None:
-        groups = bytes(made.groups)
-        number = self.map_number(groups)
-        actions = array("q", made.actions)
-        block = self._new_actions(len(actions))
-        self._action_items[block : block + len(actions)] = actions
-        at = state * t.STATE_COLUMNS
-        self._state_items[at + t.S_MAP] = number
-        self._state_items[at + t.S_ACTIONS] = (
-            block  # last: readers without the lock take it as the sign that all is there
-        )
 
     def _new_map(self, groups: bytes) -> int:
         number = self.map_count
@@ -272,7 +292,8 @@ class Machine:
         self.state_count = after
         return first
 
-    def _new_actions(self, count: int) -> int:
+    def new_actions(self, count: int) -> int:
+        """The first of `count` consecutive actions that are still to be written."""
         first = self.action_count
         if first + count > self.actions.shape[0]:
             raise LimitExceeded(f"more than {self.actions.shape[0]} transitions; raise Limits.states")

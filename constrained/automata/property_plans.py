@@ -44,6 +44,7 @@ class PropertyPlan:
     Attributes:
         shape: the object shape.
         numbers: index of each declared name.
+        is_bounded: whether the number of properties matters.
     """
 
     def __init__(self, shape: ObjectShape, count_to: int = 0, keeps_names: bool = False) -> None:
@@ -54,7 +55,7 @@ class PropertyPlan:
         self.numbers = {one.name: index for index, one in enumerate(shape.properties)}
         self._alive: dict[int, bool] = {}
         self._groups: tuple[KeyGroup, ...] | None = None
-        self._bounded = self._count_to > 0 or shape.max_properties is not None
+        self.is_bounded = self._count_to > 0 or shape.max_properties is not None
         self._few_names: bool | None = None
         self._keeps_names = keeps_names or shape.min_properties > 0
         self._free_names: bool | None = None
@@ -105,14 +106,14 @@ class PropertyPlan:
 
     def counted(self, progress: Progress) -> int:
         """The count after one more property, kept only as far as it matters."""
-        if not self._bounded:
+        if not self.is_bounded:
             return 0
         count = int(progress[1]) + 1
         return count if self.shape.max_properties is not None else min(count, self._count_to)
 
     def feasible(self, progress: Progress) -> bool:
         """Whether the bounds on the number of properties can still be met."""
-        if not self._bounded:
+        if not self.is_bounded:
             return True
         most = self.shape.max_properties
         if most is not None and progress[1] + self.required_left(progress) > most:
@@ -125,7 +126,7 @@ class PropertyPlan:
 
     def _within_bounds(self, indices: list[int], progress: Progress) -> list[int]:
         """Those of the declared properties after which the bounds on the number of properties can still be met."""
-        if not self._bounded:
+        if not self.is_bounded:
             return indices
         return [index for index in indices if self.feasible(self.with_declared(progress, index))]
 
@@ -250,7 +251,7 @@ class OrderedPlan(PropertyPlan):
             self.required_left(progress) == 0
             and bool(self.groups)
             and self._spare_names(progress, 1)
-            and (not self._bounded or self.feasible(self.with_undeclared(progress)))
+            and (not self.is_bounded or self.feasible(self.with_undeclared(progress)))
         )
 
     def with_declared(self, progress: Progress, index: int) -> Progress:
@@ -300,7 +301,7 @@ class UnorderedPlan(PropertyPlan):
         return (
             bool(self.groups)
             and self._spare_names(progress, 1)
-            and (not self._bounded or self.feasible(self.with_undeclared(progress)))
+            and (not self.is_bounded or self.feasible(self.with_undeclared(progress)))
         )
 
     def with_declared(self, progress: Progress, index: int) -> Progress:

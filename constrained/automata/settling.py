@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any, cast
 
-from constrained.automata import arrays, keys, objects, strings
+from constrained.automata import arrays, keys, object_frames, objects, strings
 from constrained.automata.constants import key_of, parsed
 from constrained.automata.machine import Machine
 from constrained.automata.pending import Pending
@@ -37,7 +37,7 @@ def settled(machine: Machine, state: int, then: int, text: bytes) -> int:
     key = machine.key(state)
     if key[0] is objects.expand_comma:
         _, gap, frame, progress = key
-        left = frame.continuing(objects.looked_up(frame, progress, _names(text[text.index(b"{") : -1] + b"}")))
+        left = frame.continuing(object_frames.looked_up(frame, progress, _names(text[text.index(b"{") : -1] + b"}")))
         return machine.state((objects.expand_comma, gap, frame, left)) if any(left) else 0
     if key[0] is objects.expand_colon:
         _, frame, progress = machine.key(-1 - then)
@@ -83,7 +83,7 @@ def is_after_unknown_item(machine: Machine, state: int) -> bool:
 def wants_new_key(machine: Machine, state: int) -> bool:
     """Whether another key has to come, and which ones have come is not known."""
     key = machine.key(state)
-    return key[0] is objects.expand_comma and bool(objects.loose(key[3]))
+    return key[0] is objects.expand_comma and bool(object_frames.loose(key[3]))
 
 
 def is_known(machine: Machine, then: int, outcome: int) -> bool:
@@ -93,7 +93,7 @@ def is_known(machine: Machine, then: int, outcome: int) -> bool:
         not key
         or key[0] is not objects.resolve_key
         or outcome >= keys.DECLARED
-        or not (objects.loose(key[2]) or objects.is_open(key[2]))
+        or not (object_frames.loose(key[2]) or object_frames.is_open(key[2]))
     )
 
 
@@ -113,7 +113,7 @@ def textless(machine: Machine, state: int) -> Any:
     if key[0].__module__ == arrays.__name__:
         strip = arrays.textless
     elif key[0].__module__ == objects.__name__:
-        strip = objects.textless
+        strip = object_frames.textless
     else:
         return None
     parts = [strip(part) if type(part) is tuple else part for part in key]
@@ -130,10 +130,10 @@ def forgetful(machine: Machine, state: int) -> int | None:
             if machine.is_open(state)
             else state
         )
-    if key[0] in _IN_OBJECTS and objects.is_open(key[-1]):
+    if key[0] in _IN_OBJECTS and object_frames.is_open(key[-1]):
         if any(isinstance(one, Pending) for one in key[-1]):
             return None
-        return machine.state((*key[:-1], objects.forgotten(key[-1])))
+        return machine.state((*key[:-1], object_frames.forgotten(key[-1])))
     return state
 
 
@@ -145,7 +145,7 @@ def doubted(machine: Machine, state: int, completion: bytes) -> list[int]:
         texts = set(cast("tuple[Any, ...]", items)[2:])
         return [machine.state((*key[:-1], arrays.noted(key[2], key[3], item))) for item in texts]
     pairs = json.loads(_IN_OBJECTS[key[0]] + completion, object_pairs_hook=list)
-    return [machine.state((*key[:-1], objects.noted(key[2], key[-1], name))) for name, _ in pairs[1:]]
+    return [machine.state((*key[:-1], object_frames.noted(key[2], key[-1], name))) for name, _ in pairs[1:]]
 
 
 def indifferent(machine: Machine, state: int, then: int | None) -> bool:
@@ -158,10 +158,10 @@ def indifferent(machine: Machine, state: int, then: int | None) -> bool:
     if key[0] is arrays.expand_item:
         return arrays.indifferent(key[2], key[3], ended=0)
     if key[0] is objects.expand_comma:
-        return objects.any_key_follows(key[2], key[3])
+        return object_frames.any_key_follows(key[2], key[3])
     if then is not None and then < 0 and key[0] in _IN_KEYS:
         below = machine.key(-1 - then)
-        return below[0] is objects.resolve_key and objects.any_key_follows(below[1], below[2])
+        return below[0] is objects.resolve_key and object_frames.any_key_follows(below[1], below[2])
     if key[0] is strings.expand_string and then is not None and then >= 0:
         below = machine.key(then)
         return (

@@ -15,25 +15,25 @@ class Transitions:
 
     __slots__ = ("_numbers", "actions", "groups")
 
-    def __init__(self) -> None:
-        self.groups = bytearray(256)
-        self.actions = [0]
-        self._numbers: dict[int, int] = {}
+    def __init__(self, groups: bytearray | None = None, actions: list[int] | None = None) -> None:
+        """No edges, or those of the given classes."""
+        self.groups = bytearray(256) if groups is None else groups
+        self.actions = [0] if actions is None else actions
+        self._numbers: dict[int, int] | None = None
 
     @classmethod
     def copied(cls, groups: bytes, actions: list[int]) -> Transitions:
         """The same edges again, to be changed."""
-        made = cls()
-        made.groups = bytearray(groups)
-        made.actions = actions
-        made._numbers = {action: number for number, action in enumerate(actions) if number}
-        return made
+        return cls(bytearray(groups), actions)
 
     def on(self, low: int, high: int, action: int) -> None:
         """Bytes `low` to `high`, both included, take `action`."""
-        number = self._numbers.get(action)
+        numbers = self._numbers
+        if numbers is None:
+            numbers = self._numbers = {action: number for number, action in enumerate(self.actions) if number}
+        number = numbers.get(action)
         if number is None:
-            number = self._numbers[action] = len(self.actions)
+            number = numbers[action] = len(self.actions)
             self.actions.append(action)
         if low == high:
             self.groups[low] = number
@@ -48,7 +48,7 @@ class Transitions:
         """Every byte without an edge so far takes `action`."""
         number = len(self.actions)
         self.actions.append(action)
-        self._numbers[action] = number
+        self._numbers = None
         self.groups = self.groups.replace(b"\0", _FILL[number][:1])
 
     def at_end(self, action: int) -> None:

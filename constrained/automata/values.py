@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from constrained.automata import arrays, objects
+from constrained.automata import arrays
 from constrained.automata.machine import Machine
+from constrained.automata.object_runs import object_start
 from constrained.automata.scalars import expand_number, literal_name
 from constrained.automata.strings import joint_derivatives, string_start
 from constrained.automata.style import Style, add_gap
@@ -74,7 +75,7 @@ def expand_alternatives(machine: Machine, style: Style, each: tuple[Alternatives
             made.on(OPEN_BRACKET, OPEN_BRACKET, goto(start))
     object_entries = tuple((shape, owner) for owner, one in enumerate(each) for shape in one.objects)
     if object_entries:
-        start = objects.object_start(machine, style, object_entries, spaced_start)
+        start = object_start(machine, style, object_entries, spaced_start)
         if start:
             made.on(OPEN_BRACE, OPEN_BRACE, goto(start))
     return made

@@ -16,10 +16,12 @@ import hashlib
 import json
 import os
 import threading
+import unicodedata
 import weakref
 import zlib
 from dataclasses import dataclass
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -52,6 +54,8 @@ _SOURCES = (
     "constrained/masks/row_store.py",
     "constrained/masks/language_digest.py",
 )
+_LANGUAGES = ("grammars/regular", "grammars/json_schema/formats")
+"""What gives a normal form its meaning, and a description of a machine (`Unfolding.description`)."""
 Languages = tuple[Rx, ...]
 
 
@@ -163,8 +167,10 @@ _in_use: dict[str, KeptRows] = {}
 def _version() -> str:
     """The digest of the sources that rows come from."""
     root = Path(__file__).resolve().parents[2]
-    digest = hashlib.blake2b(repr(jit.STAMP).encode(), digest_size=16)
-    for path in [*(root / name for name in _SOURCES), *sorted((root / "grammars/regular").glob("*.py"))]:
+    tables = (version("idna"), unicodedata.unidata_version)  # which labels are valid, which letters are alike
+    digest = hashlib.blake2b(repr((jit.STAMP, tables)).encode(), digest_size=16)
+    languages = [path for folder in _LANGUAGES for path in sorted((root / folder).glob("*.py"))]
+    for path in [*(root / name for name in _SOURCES), *languages]:
         digest.update(path.read_bytes())
     return digest.hexdigest()
 

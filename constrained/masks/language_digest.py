@@ -15,6 +15,7 @@ from grammars.regular.rx import (
     LITERAL,
     NONE_KIND,
     REPEAT,
+    UNFOLD,
     UNION,
     WORDS,
 )
@@ -28,7 +29,7 @@ _known: weakref.WeakKeyDictionary[Rx, bytes] = weakref.WeakKeyDictionary()
 def language_digest(language: Rx) -> bytes | None:
     """A digest of the normal form, equal for equal nodes in all processes of one version of `grammars.regular`.
 
-    None where there is none: a part of the language is a machine without a description (`UNFOLD`), or the language is
+    None where there is none: a part of the language is a machine without a description (`Unfolding`), or the language is
     larger than a row of it is worth (thousands of nodes or words).
     """
     pending = [language]
@@ -70,6 +71,8 @@ def _children(rx: Rx) -> tuple[Rx, ...] | None:
     if rx.kind == WORDS:
         first, end, _ = rx.b
         return () if end - first <= _MOST_WORDS else None
+    if rx.kind == UNFOLD:
+        return None if rx.a.description is None else ()
     return () if rx.kind in (NONE_KIND, EPSILON_KIND, CHARS, LITERAL) else None
 
 
@@ -77,6 +80,8 @@ def _content(rx: Rx) -> object:
     """What a node holds besides other nodes, as a value with a stable `repr`."""
     if rx.kind in (CHARS, LITERAL):
         return rx.a
+    if rx.kind == UNFOLD:
+        return rx.a.description
     if rx.kind == WORDS:
         first, end, depth = rx.b
         return [word[depth:] for word in rx.a[first:end]]

@@ -7,6 +7,7 @@ it, `shapes` is what the rest of the house works on.
 from __future__ import annotations
 
 from grammars.json_schema.emptiness import check_root
+from grammars.json_schema.formats.registry import prepare_formats
 from grammars.json_schema.positions import root_value
 from grammars.json_schema.reachable import check_reachable
 from grammars.json_schema.references import format_asserted
@@ -38,6 +39,7 @@ __all__ = [
     "check_reachable",
     "check_root",
     "format_asserted",
+    "prepare_formats",
     "roles",
     "root_value",
     "shortest_document",

@@ -27,7 +27,7 @@ from grammars.regular.explore import (
     words,
 )
 from grammars.regular.rx import EPSILON, NONE, Rx
-from grammars.regular.unfold import Unfolding, unfold
+from grammars.regular.unfold import PlainUnfolding, Unfolding, unfold
 from grammars.regular.words import literal
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "EPSILON",
     "NONE",
     "NO_COUNTERS",
+    "PlainUnfolding",
     "Rx",
     "Unfolding",
     "chars",

@@ -430,6 +430,12 @@ def _union_node(terms: set[Rx]) -> Rx:
 
 def intersect(*rs: Rx) -> Rx:
     """What is in all of the languages."""
+    if len(rs) == 2:
+        left, right = rs
+        if left.kind == REPEAT and left.a is ANY and right.kind in _NOT_MERGED:
+            return _of_lengths(right, left)
+        if right.kind == REPEAT and right.a is ANY and left.kind in _NOT_MERGED:
+            return _of_lengths(left, right)
     terms: set[Rx] = set()
     excluded: list[Rx] = []
     run: tuple[Rx, int, int | None] | None = None
@@ -480,6 +486,18 @@ def intersect(*rs: Rx) -> Rx:
         return EPSILON if all(rx.nullable for rx in terms) else NONE
     finite = _finite(terms)
     return finite if finite is not None else _intersect_node(terms)
+
+
+_NOT_MERGED = frozenset({CONCAT, UNION})
+
+
+def _of_lengths(rx: Rx, counter: Rx) -> Rx:
+    """`intersect` of a sequence or a union and a condition on the length, which is what counted strings step through."""
+    least, most = counter.least, counter.most
+    if (most is not None and rx.low > most) or (rx.high is not None and rx.high < least):
+        return NONE
+    counter = _relax_length(counter, {rx})
+    return rx if counter is ALL else _intersect_node({rx, counter})
 
 
 def _meet_runs(x: tuple[Rx, int, int | None], y: tuple[Rx, int, int | None]) -> tuple[Rx, int, int | None]:

@@ -111,7 +111,8 @@ def _length_limit(rx: Rx) -> tuple[Rx, Rx] | None:
     """An intersection as (ANY{0,n}, the rest), where it is one."""
     for child in rx.a:
         if child.kind == REPEAT and child.a is ANY and child.least == 0:
-            return child, intersect(*[other for other in rx.a if other is not child])
+            others = [other for other in rx.a if other is not child]
+            return child, others[0] if len(others) == 1 else intersect(*others)
     return None
 
 

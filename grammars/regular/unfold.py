@@ -37,6 +37,11 @@ class Unfolding(ABC):
         """A structural hash, the same in every process."""
 
     @property
+    def description(self) -> str | None:
+        """A text that tells this state from all others, the same in every process; `None` where it has none."""
+        return None
+
+    @property
     def longest(self) -> int | None:
         """A bound on the length of words in code points, `None` where there is none."""
         return None
@@ -51,6 +56,16 @@ class Unfolding(ABC):
         for lo, hi, target in self.moves():
             by_target.setdefault(target, []).append((lo, hi))
         return [(from_ranges(normalise(ranges)), target) for target, ranges in by_target.items()]
+
+
+class PlainUnfolding(Unfolding):
+    """A dataclass of numbers, texts and tuples of them, which its `repr` describes."""
+
+    __slots__ = ()
+
+    @property
+    def description(self) -> str:
+        return f"{type(self).__module__}.{self!r}"
 
 
 def unfold(state: Unfolding) -> Rx:

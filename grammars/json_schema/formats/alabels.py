@@ -21,7 +21,7 @@ from functools import lru_cache
 import idna
 from idna import idnadata
 
-from grammars.regular import Rx, Unfolding, concat, literal, literals, unfold, union
+from grammars.regular import PlainUnfolding, Rx, concat, literal, literals, unfold, union
 
 PREFIX = "xn--"
 _MAX_ASCII = 40
@@ -42,7 +42,7 @@ def a_label_rx() -> Rx:
 
 
 @dataclass(frozen=True, slots=True)
-class _Digits(Unfolding):
+class _Digits(PlainUnfolding):
     """No hyphen has been read, and what has been read may be the Punycode of a label without ASCII characters."""
 
     text: str
@@ -77,7 +77,7 @@ class _Digits(Unfolding):
 
 
 @dataclass(frozen=True, slots=True)
-class _Ascii(Unfolding):
+class _Ascii(PlainUnfolding):
     """So many ASCII letters and digits; a hyphen and the digits of one insertion must follow."""
 
     length: int

@@ -25,7 +25,7 @@ from grammars.json_schema.formats.idn_characters import (
     characters,
 )
 from grammars.json_schema.formats.pieces import DIGITS
-from grammars.regular import Rx, Unfolding, chars, unfold
+from grammars.regular import PlainUnfolding, Rx, chars, unfold
 
 MAX_U_LABEL = 61
 """The longest A-label that a label of the language has: four such labels and their dots are 247 characters."""
@@ -48,7 +48,7 @@ def right_label_rx() -> Rx:
 
 
 @dataclass(frozen=True, slots=True)
-class _Label(Unfolding):
+class _Label(PlainUnfolding):
     """A label in the making.
 
     Attributes:

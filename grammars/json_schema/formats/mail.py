@@ -20,7 +20,7 @@ from grammars.json_schema.formats.pieces import (
     separated,
     some,
 )
-from grammars.regular import ANY, Rx, Unfolding, chars, concat, intersect, literal, repeat, unfold, union
+from grammars.regular import ANY, PlainUnfolding, Rx, chars, concat, intersect, literal, repeat, unfold, union
 
 _ATEXT = (*LETTERS, *DIGITS, *among("!#$%&'*+-/=?^_`{|}~"))
 _QTEXT = ((0x20, 0x21), (0x23, 0x5B), (0x5D, 0x7E))
@@ -65,7 +65,7 @@ def _local_part(atom: Ranges, quoted: Ranges, limit: Rx) -> Rx:
 
 
 @dataclass(frozen=True, slots=True)
-class _Octets(Unfolding):
+class _Octets(PlainUnfolding):
     """Texts of at most `left` octets in UTF-8."""
 
     left: int

@@ -26,8 +26,8 @@ from grammars.json_schema.formats.pieces import (
 from grammars.regular import (
     ANY,
     EPSILON,
+    PlainUnfolding,
     Rx,
-    Unfolding,
     chars,
     concat,
     difference,
@@ -71,7 +71,7 @@ def regex_rx() -> Rx:
 
 
 @dataclass(frozen=True, slots=True)
-class _Pattern(Unfolding):
+class _Pattern(PlainUnfolding):
     """Between two terms.
 
     Attributes:
@@ -132,7 +132,7 @@ class _Pattern(Unfolding):
 
 
 @dataclass(frozen=True, slots=True)
-class _Name(Unfolding):
+class _Name(PlainUnfolding):
     """Inside the name of a group.
 
     Attributes:
@@ -176,7 +176,7 @@ class _Name(Unfolding):
 
 
 @dataclass(frozen=True, slots=True)
-class _Count(Unfolding):
+class _Count(PlainUnfolding):
     """Inside `{n}`, `{n,}` or `{n,m}`, after the bracket and the digits `read` of `n`."""
 
     read: str
@@ -230,7 +230,7 @@ def _class_rx() -> Rx:
 
 
 @dataclass(frozen=True, slots=True)
-class _Class(Unfolding):
+class _Class(PlainUnfolding):
     """Inside a character class, behind its `^` and first hyphen.
 
     Attributes:

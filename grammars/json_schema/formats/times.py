@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from grammars.json_schema.formats.pieces import DIGIT, among, exactly, optional, some, two_digits
-from grammars.regular import NONE, Rx, Unfolding, chars, concat, literal, unfold, union
+from grammars.regular import NONE, PlainUnfolding, Rx, chars, concat, literal, unfold, union
 
 _DASH = literal("-")
 _COLON = literal(":")
@@ -90,7 +90,7 @@ class _Day(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class _LongMinute(Unfolding):
+class _LongMinute(PlainUnfolding):
     """`hh:mm:60` with the offset that makes it 23:59:60 in UTC; `read` is the beginning of `hh:mm`."""
 
     day: _Day
