@@ -121,7 +121,7 @@ class RowStore:
         states[0, [t.S_ROW, t.S_LOCAL]] = -1
         h.run_bytes(self.handles, memo, cells, self._blob[:0], np.zeros(7, dtype=np.int64))
         m.memo_copy(memo[:0], memo)
-        h.bytes_of_rows(registers, self.row_shape[0])
+        making.bytes_of_rows(registers, self.row_shape[0])
 
     def counters(self) -> Counters:
         """A snapshot of the counters."""
