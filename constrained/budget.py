@@ -87,6 +87,9 @@ class Budget:
                 if before and before[0] == token:
                     plan = before[1:]
             if len(plan) + 1 > left:
+                # a mask may know of a way that the short search for one did not find
+                plan = self._completions.fewer_tokens(*matcher.configuration())
+            if len(plan) + 1 > left:
                 return False
         self._plans.append(plan)
         return True

@@ -21,6 +21,8 @@ Tokens = tuple[int, ...]
 
 MOST_LOOKED_AT = 400
 """Configurations whose completion is worked out before the search gives up."""
+_MOST_TOKENS = 8_000
+"""Tokens of all these completions: what is far from its end costs as much more to look at."""
 _MOST_BRANCHES = 64
 """Where more tokens than these may come next, as in a string, only the known completion is followed."""
 
@@ -28,13 +30,15 @@ _MOST_BRANCHES = 64
 def few_tokens(matcher: Matcher, completions: CompletionStore, limit: int) -> Tokens:
     """Tokens that finish the text of `matcher`, without the end token: at most `limit` of them if such are found.
 
-    The search ends there, or after `MOST_LOOKED_AT` configurations with the fewest that it has seen.
+    The search ends there, or after `MOST_LOOKED_AT` configurations (fewer where they are far from the end) with the fewest
+    that it has seen.
     """
     vocabulary = matcher.constraint.vocabulary
     row = np.zeros(vocabulary.row_words, dtype=np.uint32)
     best = known = completions.tokens(*matcher.configuration())
     queue: list[tuple[int, int, Tokens, Tokens]] = [(len(known), 0, (), known)]
     seen = {matcher.configuration()}
+    looks = min(MOST_LOOKED_AT, _MOST_TOKENS // (len(known) + 1))
     while queue and len(best) > limit:
         _, _, path, known = heapq.heappop(queue)
         here = matcher.fork()
@@ -47,7 +51,7 @@ def few_tokens(matcher: Matcher, completions: CompletionStore, limit: int) -> To
             configuration = here.configuration_after(token)
             if configuration in seen:
                 continue
-            if len(seen) > MOST_LOOKED_AT:
+            if len(seen) > looks:
                 return best
             seen.add(configuration)
             try:

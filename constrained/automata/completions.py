@@ -1,4 +1,9 @@
-"""Shortest completions: best-first search over configurations of the machine (A*, Hart, Nilsson and Raphael 1968)."""
+"""Shortest completions: best-first search over configurations of the machine (A*, Hart, Nilsson and Raphael 1968).
+
+Where the search takes too long (bounds know nothing of how alternatives hang together), the frames are finished one by one
+with texts that come from their shapes (`outlines`).  Such a text is a shortest one too where it is as short as the bounds say
+that it must be; then nothing is searched.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +15,7 @@ from constrained.automata.context_free.bounds import ConfigurationBounds
 from constrained.automata.context_free.states import PASSED_ON
 from constrained.automata.lower_bounds import FAR, LowerBounds
 from constrained.automata.machine import Machine, expand_literal
+from constrained.automata.outlines import Outlines
 from constrained.automata.settling import is_after_unknown_item, is_known, records, settled, textless
 from constrained.kernels import tables as t
 from grammars.errors import LimitExceeded
@@ -24,6 +30,12 @@ UNKNOWN = False
 
 _MOST_STEPS = 20_000
 _FEW_STEPS = 1_000
+_STEPS_TO_IMPROVE = 300
+"""Steps of the search for something shorter than what is known already."""
+_MOST_ROUNDS = 20_000
+"""Texts that one way to the end is put together from."""
+_NEAREST = 3_000
+"""Steps of the search for a way out of what the outlines know no text for."""
 _MOST_ALIKE = 12
 """Configurations that differ in the texts of keys or items only, and are followed: each of them will do unless one of its
 texts has to come again, so a few are as good as all."""
@@ -42,16 +54,25 @@ class Completions:
         self._edges: dict[int, list[tuple[int, bytes]]] = {}
         self._textless: dict[int, Any] = {}
         self._holding: dict[int, tuple[Stack, bool]] = {}
+        self._outlines = Outlines(machine)
+        self._spellable = spellable
         self._any_key = False
 
-    def shortest(self, state: int, stack: Stack) -> bytes:
+    def shortest(self, state: int, stack: Stack, *, thorough: bool = False) -> bytes:
         """One shortest text that leads from the configuration to the end of a sentence.
 
-        Where that takes too long to find (bounds know nothing of how alternatives hang together), a short one.
+        Where that takes too long to find, a short one; `thorough`: it may take longer.
 
         Raises:
             LimitExceeded: none was found either.
         """
+        known = self._outlined(state, stack)
+        if known is not None:
+            if len(known) <= ConfigurationBounds(self._bounds).of(state, stack):
+                return known
+            steps = _MOST_STEPS if thorough else _STEPS_TO_IMPROVE
+            found = self._search(state, stack, steps=steps, below=len(known))
+            return known if found is None else found[0]
         parts: list[bytes] = []
         while True:
             found = self._search(state, stack)
@@ -65,20 +86,81 @@ class Completions:
             parts.append(part)
 
     def near(self, state: int, stack: Stack) -> bytes | None:
-        """`shortest`, given up soon."""
+        """A short text that leads to the end of a sentence, as far as one is found soon."""
+        known = self._outlined(state, stack)
+        if known is not None:
+            return known
         found = self._search(state, stack, steps=_FEW_STEPS)
         return None if found is None else found[0]
 
+    def _outlined(self, state: int, stack: Stack) -> bytes | None:
+        """A way to the end that leaves frame after frame as its shapes say; None where that is not known."""
+        done = self._machine.done
+        bounds = ConfigurationBounds(self._bounds)
+        parts: list[bytes] = []
+        for _ in range(_MOST_ROUNDS):
+            if state == done and stack is None:
+                data = b"".join(parts)
+                return data if self._spellable.issuperset(data) else None
+            best: tuple[int, bytes, tuple[int, Stack]] | None = None
+            for text in self._outlines.texts(state):
+                after = self._followed(state, stack, text) if text else self._left(state, stack)
+                if after is not None:
+                    size = len(text) + bounds.of(*after)
+                    if size < FAR and (best is None or size < best[0]):
+                        best = size, text, after
+            if best is not None:
+                _, text, (state, stack) = best
+            else:
+                found = self._search(state, stack, steps=_NEAREST, leave=True)  # out of a character, an escape or a key
+                if found is None:
+                    return None
+                text, state, stack = found
+            parts.append(text)
+        return None
+
+    def _followed(self, state: int, stack: Stack, data: bytes) -> tuple[int, Stack] | None:
+        """Where a text leads; None if it is not allowed, or takes keys or items that are not known."""
+        machine = self._machine
+        at = 0
+        while at < len(data):
+            key = machine.key(state)
+            if key[0] is expand_literal:
+                _, literal, then, offset = key
+                rest = literal[offset : offset + len(data) - at]
+                if not data.startswith(rest, at):
+                    return None
+                state = then if offset + len(rest) == len(literal) else state + len(rest)
+                stack = appended(stack, rest)
+                at += len(rest)
+                continue
+            made = machine.transitions(state)
+            group = made.groups[data[at]]
+            step = self._taken(made.actions[group], data[at : at + 1], stack) if group else None
+            if step is None:
+                return None
+            read, (state, stack) = step
+            at += len(read)
+        return state, stack
+
+    def _left(self, state: int, stack: Stack) -> tuple[int, Stack] | None:
+        """Where the end of the text leads."""
+        step = self._taken(self._machine.transitions(state).actions[0], b"", stack)
+        return None if step is None else step[1]
+
     def _search(
-        self, state: int, stack: Stack, *, leave: bool = False, steps: int = _MOST_STEPS
+        self, state: int, stack: Stack, *, leave: bool = False, steps: int = _MOST_STEPS, below: int = FAR
     ) -> tuple[bytes, int, Stack] | None:
-        """A shortest way to the end, or to where the frame in use is left, and where it leads; None: it is too far to see."""
+        """A shortest way to the end, or to where the frame in use is left, and where it leads.
+
+        None: it is too far to see, or as long as `below` or longer.
+        """
         self._holding.clear()
         ground = _depth(stack) - 1 if leave else -1
-        below = ConfigurationBounds(self._bounds)
+        bounds = ConfigurationBounds(self._bounds)
         start = (state, stack)
-        queue: list[tuple[int, int, int, tuple[int, Stack]]] = [(below.of(state, stack), 0, 0, start)]
-        passed = below.below(stack[1]) if leave and stack is not None else 0
+        queue: list[tuple[int, int, int, tuple[int, Stack]]] = [(bounds.of(state, stack), 0, 0, start)]
+        passed = bounds.below(stack[1]) if leave and stack is not None else 0
         came: dict[tuple[int, Stack], tuple[tuple[int, Stack], bytes] | None] = {start: None}
         spent: dict[tuple[int, Stack], int] = {start: 0}
         closed: set[tuple[int, Stack]] = set()
@@ -101,8 +183,8 @@ class Completions:
             for label, after in self._steps(*node):
                 cost = spent[node] + len(label)
                 if cost < spent.get(after, FAR):
-                    left = below.of(*after)
-                    if left >= FAR:
+                    left = bounds.of(*after)
+                    if left >= FAR or cost + left >= below:
                         continue
                     if leave:
                         left = 0 if _depth(after[1]) <= ground else left - passed
@@ -185,27 +267,32 @@ class Completions:
                     edges.append((made.actions[group], bytes([byte])))
             self._edges[state] = edges
         for action, label in edges:
-            kind = action >> t.KIND_SHIFT
-            if kind == t.GOTO:
-                if not is_after_unknown_item(machine, action & t.OPERAND_MASK):
-                    yield label, (action & t.OPERAND_MASK, appended(stack, label))
-            elif kind in (t.PUSH, t.PUSH_AFTER):
-                then = (action >> t.RETURN_SHIFT) & t.OPERAND_MASK
-                waits = (action >> t.WAITS_BIT) & 1
-                read = label if kind == t.PUSH_AFTER else b""
-                below = pushed(machine, -1 - then if waits else then, appended(stack, read), read)
-                yield read, (action & t.OPERAND_MASK, below)
-            elif kind in (t.POP_AFTER, t.POP_BEFORE) and stack is not None:
-                outcome = action & t.OPERAND_MASK
-                then, rest = stack[:2]
-                read = label if kind == t.POP_AFTER else b""
-                after = then if then >= 0 else machine.resolve(-1 - then, outcome)
-                if not self._any_key and not is_known(machine, then, outcome):
-                    continue  # keys that have to be told from others are not needed
-                if machine.is_open(after) and len(stack) == 3 and isinstance(stack[2], bytes):
-                    after = settled(machine, after, then, stack[2] + read)
-                if after:
-                    yield read, (after, appended(rest, read))
+            step = self._taken(action, label, stack)
+            if step is not None:
+                yield step
+
+    def _taken(self, action: int, label: bytes, stack: Stack) -> tuple[bytes, tuple[int, Stack]] | None:
+        """What an action on a byte (or on the end of the text) has read, and where it leads; None: nowhere."""
+        machine = self._machine
+        kind = action >> t.KIND_SHIFT
+        operand = action & t.OPERAND_MASK
+        if kind == t.GOTO:
+            return None if is_after_unknown_item(machine, operand) else (label, (operand, appended(stack, label)))
+        if kind in (t.PUSH, t.PUSH_AFTER):
+            then = (action >> t.RETURN_SHIFT) & t.OPERAND_MASK
+            waits = (action >> t.WAITS_BIT) & 1
+            read = label if kind == t.PUSH_AFTER else b""
+            return read, (operand, pushed(machine, -1 - then if waits else then, appended(stack, read), read))
+        if kind not in (t.POP_AFTER, t.POP_BEFORE) or stack is None:
+            return None
+        then, rest = stack[:2]
+        read = label if kind == t.POP_AFTER else b""
+        after = then if then >= 0 else machine.resolve(-1 - then, operand)
+        if not self._any_key and not is_known(machine, then, operand):
+            return None  # keys that have to be told from others are not needed
+        if machine.is_open(after) and len(stack) == 3 and isinstance(stack[2], bytes):
+            after = settled(machine, after, then, stack[2] + read)
+        return (read, (after, appended(rest, read))) if after else None
 
     def _reading(self, state: int, stack: Stack) -> Iterator[tuple[bytes, tuple[int, Stack]]]:
         """Edges that read a byte, through all frames that are entered and left before it, and those at the end of the text.

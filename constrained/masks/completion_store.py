@@ -72,14 +72,24 @@ class CompletionStore:
         """
         found = self._tokens.get((state, stack))
         if found is None:
-            data = self.text(state, stack)
-            spelled = self._trie.shortest_tokenization(data)
-            if spelled is None:
-                raise LimitExceeded(f"the vocabulary has no tokens for the completion {data[:80]!r}")
-            found = self._tokens[state, stack] = tuple(spelled)
+            found = self._tokens[state, stack] = self._spelled_in_tokens(self.text(state, stack))
             while len(self._tokens) > _MOST_KEPT:
                 self._tokens.popitem(last=False)
         return found
+
+    def fewer_tokens(self, state: int, stack: Stack) -> tuple[int, ...]:
+        """`tokens`, where those are too many: the search goes on further."""
+        with self._machine.lock, self._machine.timed:
+            data = self._search.shortest(state, stack, thorough=True)
+        self._texts[state, stack] = data
+        found = self._tokens[state, stack] = self._spelled_in_tokens(data)
+        return found
+
+    def _spelled_in_tokens(self, data: bytes) -> tuple[int, ...]:
+        spelled = self._trie.shortest_tokenization(data)
+        if spelled is None:
+            raise LimitExceeded(f"the vocabulary has no tokens for the completion {data[:80]!r}")
+        return tuple(spelled)
 
     def tokens_at_most(self, state: int, stack: Stack) -> int:
         """Tokens that are enough to complete a configuration in which it may not be known which keys have come."""
