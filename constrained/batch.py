@@ -16,6 +16,7 @@ from constrained.streaming import as_generation
 from engine.batching import RequestHandle
 from engine.generation import CancelToken, Token
 from engine.sampling import Sampling
+from engine.speculation.proposer import Proposer
 
 if TYPE_CHECKING:
     from constrained.llm import LLM
@@ -33,6 +34,8 @@ def generate_batch(
     sampling: Sampling | Sequence[Sampling | None] | None,
     chat: bool,
     cancel: CancelToken | None,
+    proposer: str | Proposer | None,
+    lookahead: str | int | None,
     progress: bool | BatchProgress,
 ) -> list[Generation]:
     """See `LLM.generate_batch`."""
@@ -42,7 +45,16 @@ def generate_batch(
     constraints = _one_each(constraint, len(prompts), "constraints")
     samplings = _one_each(sampling, len(prompts), "samplings")
     texts = [
-        llm.prepare(prompt, one, max_tokens=max_tokens, sampling=how, chat=chat, cancel=cancel)
+        llm.prepare(
+            prompt,
+            one,
+            max_tokens=max_tokens,
+            sampling=how,
+            chat=chat,
+            cancel=cancel,
+            proposer=proposer,
+            lookahead=lookahead,
+        )
         for prompt, one, how in zip(prompts, constraints, samplings, strict=True)
     ]
     loop = llm.engine

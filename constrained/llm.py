@@ -19,6 +19,7 @@ from constrained.replies import Planner, Reply
 from constrained.requests import EngineArguments, TextRequest
 from constrained.results import Generation
 from constrained.schema_input import read_schema
+from constrained.speculations import Speculations
 from constrained.streaming import BytesDecoding, Decoding, TextStream
 from constrained.tool_loop import ToolRun, run_tools
 from constrained.tools import ToolCall
@@ -31,6 +32,7 @@ from engine.loading import load_model
 from engine.loading.default_model import Progress
 from engine.model import Model
 from engine.sampling import Sampling
+from engine.speculation.proposer import Proposer
 from engine.text import Text
 from grammars import Grammar, JsonSchema
 
@@ -46,6 +48,7 @@ class LLM:
         device: `"auto"` (CUDA where there is one), `"cpu"`, `"cuda"`, `"cuda:1"`.
         dtype: `"auto"` (on a CPU the first of int4, int8 and bfloat16 that passes the quality gate, see `engine.quality`),
             `"float32"`, `"bfloat16"`, `"float16"`, or `"int8"` and `"int4"`: packed weights for decoding on a CPU.
+        draft_model: a smaller model, as `model`, for the proposers `"draft"` (the same tokens) and `"universal"` (other ones).
         cache, proposer, lookahead, kv_memory, max_sequences, max_waiting: see `constrained.options.EngineOptions`; the
             first three may be given per call too.
         progress: called with bytes done and bytes expected while a model is fetched.
@@ -66,7 +69,8 @@ class LLM:
         device: str = "auto",
         dtype: str = "auto",
         cache: str = "auto",
-        proposer: str = "auto",
+        proposer: str | Proposer = "auto",
+        draft_model: str | Path | Model | None = None,
         lookahead: str | int = "adaptive",
         kv_memory: int | str | None = None,
         max_sequences: int = 64,
@@ -83,6 +87,11 @@ class LLM:
             self.model = model
         else:
             self.model = load_model(model, device, dtype, progress=progress)
+        if isinstance(draft_model, str | Path):
+            draft_model = load_model(draft_model, device, dtype, progress=progress)
+        self.draft_model = draft_model
+        self._speculations = Speculations(self.model, draft_model)
+        self._speculations.of(self.options)  # what does not fit the model is refused now
 
     @property
     def text(self) -> Text:
@@ -136,7 +145,7 @@ class LLM:
         chat: bool = True,
         cancel: CancelToken | None = None,
         cache: str | None = None,
-        proposer: str | None = None,
+        proposer: str | Proposer | None = None,
         lookahead: str | int | None = None,
     ) -> Generation:
         """Text after a prompt, under a constraint where one is given.
@@ -171,12 +180,15 @@ class LLM:
         chat: bool = True,
         cancel: CancelToken | None = None,
         cache: str | None = None,
-        proposer: str | None = None,
+        proposer: str | Proposer | None = None,
         lookahead: str | int | None = None,
     ) -> TextStream:
         """The events of `generate`, token by token; everything that can be refused is refused before the first."""
         options = self.options.for_call(cache, proposer, lookahead)
-        request = self.prepare(prompt, constraint, max_tokens=max_tokens, sampling=sampling, chat=chat, cancel=cancel)
+        request = self.prepare(
+            prompt, constraint, max_tokens=max_tokens, sampling=sampling, chat=chat, cancel=cancel,
+            proposer=proposer, lookahead=lookahead,
+        )  # fmt: skip
         self._check_memory(options, len(request.ids) + max_tokens)
         tokens = generate(self.model, request.ids, **request.arguments, cache=options.cache)
         return TextStream(tokens, request.decoding, request.parse)
@@ -190,6 +202,8 @@ class LLM:
         sampling: Sampling | None = None,
         chat: bool = True,
         cancel: CancelToken | None = None,
+        proposer: str | Proposer | None = None,
+        lookahead: str | int | None = None,
     ) -> TextRequest:
         """What `stream` does before the engine begins; for one generation, alone or in `engine`.
 
@@ -208,6 +222,8 @@ class LLM:
             "max_new_tokens": max_tokens,
             "eos_token_ids": self.text.eos_token_ids or None,
             "cancel": cancel,
+            "speculation": self._speculations.of(self.options.for_call(None, proposer, lookahead)),
+            "group": compiled.grammar if isinstance(compiled, Constraint) else None,
         }
         return TextRequest(ids, arguments, decoding, parse)
 
@@ -240,7 +256,7 @@ class LLM:
         chat: bool = True,
         cancel: CancelToken | None = None,
         cache: str | None = None,
-        proposer: str | None = None,
+        proposer: str | Proposer | None = None,
         lookahead: str | int | None = None,
         progress: bool | BatchProgress = False,
     ) -> list[Generation]:
@@ -266,6 +282,8 @@ class LLM:
             sampling=sampling,
             chat=chat,
             cancel=cancel,
+            proposer=proposer,
+            lookahead=lookahead,
             progress=progress,
         )
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from constrained.errors import UnsupportedFeature
 from engine.batching.loop import MAX_WAITING
 from engine.caches import NAMES as CACHE_NAMES
 from engine.caches import PagedCache
+from engine.speculation.lookahead import check_lookahead
+from engine.speculation.names import check_name
+from engine.speculation.proposer import Proposer
 
 __all__ = ["MAX_WAITING", "EngineOptions", "format_size", "parse_size"]
 
-_PROPOSERS = ("auto", "none")
-_LATER_PROPOSERS = ("draft", "ngram", "suffix", "early_exit", "universal", "forced")
 _CACHES = ("auto", *CACHE_NAMES)
 _UNITS = {
     "": 1,
@@ -35,34 +35,31 @@ class EngineOptions:
     Attributes:
         cache: the kind of key/value cache: `"auto"`, or one of `engine.caches.NAMES` (`engine.caches.create` says when to
             take which).
-        proposer: `"auto"` or `"none"`: no speculative decoding.
-        lookahead: `"adaptive"`; without a proposer there is nothing to look ahead with.
+        proposer: who guesses tokens ahead (docs/speculation.md): `"none"`; `"auto"`, which is `"forced+ngram"`; one of
+            `engine.speculation.NAMES`; several joined by "+"; or an `engine.speculation.Proposer` of one's own.
+        lookahead: how many guesses are verified in one pass: `"adaptive"`, `"heuristic"`, or a number from 1 to 15.
         kv_memory: most memory that keys and values may take, in bytes or as `"2GiB"`; `None` sets no limit to a single
             generation, and lets batches choose (`engine.batching.room.blocks_for`).
         max_sequences: most sequences that decode at the same time, at least 1.
         max_waiting: most requests that wait for room in the batch, at least 1; further ones are refused.
 
     Raises:
-        UnsupportedFeature: an option that is known and not available yet.
-        ValueError: anything else that is not accepted.
+        ValueError: what is not accepted.
     """
 
     cache: str = "auto"
-    proposer: str = "auto"
+    proposer: str | Proposer = "auto"
     lookahead: str | int = "adaptive"
     kv_memory: int | str | None = None
     max_sequences: int = 64
     max_waiting: int = MAX_WAITING
 
     def __post_init__(self) -> None:
-        _check_name("cache", self.cache, _CACHES, ())
-        _check_name("proposer", self.proposer, _PROPOSERS, _LATER_PROPOSERS)
-        if self.lookahead != "adaptive":
-            if isinstance(self.lookahead, int) and not isinstance(self.lookahead, bool):
-                raise UnsupportedFeature(
-                    f"lookahead={self.lookahead}: there is no speculative decoding yet; leave it at 'adaptive'"
-                )
-            raise ValueError(f"lookahead={self.lookahead!r} is not accepted; pass 'adaptive'")
+        if self.cache not in _CACHES:
+            raise ValueError(f"cache={self.cache!r} is not accepted; pass {', '.join(map(repr, _CACHES))}")
+        if not isinstance(self.proposer, Proposer):
+            check_name(self.proposer)
+        check_lookahead(self.lookahead)
         if self.kv_memory is not None:
             object.__setattr__(self, "kv_memory", parse_size(self.kv_memory))
         for name in ("max_sequences", "max_waiting"):
@@ -70,7 +67,9 @@ class EngineOptions:
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise ValueError(f"{name}={value!r} is not accepted; pass an integer of at least 1")
 
-    def for_call(self, cache: str | None, proposer: str | None, lookahead: str | int | None) -> EngineOptions:
+    def for_call(
+        self, cache: str | None, proposer: str | Proposer | None, lookahead: str | int | None
+    ) -> EngineOptions:
         """The same with what one call says otherwise; `None` leaves an option as it is."""
         return replace(
             self,
@@ -91,15 +90,6 @@ class EngineOptions:
         """`kv_memory` in bytes."""
         assert not isinstance(self.kv_memory, str)
         return self.kv_memory
-
-
-def _check_name(option: str, value: object, available: tuple[str, ...], later: tuple[str, ...]) -> None:
-    if value in available:
-        return
-    accepted = ", ".join(map(repr, available))
-    if value in later:
-        raise UnsupportedFeature(f"{option}={value!r} is not available yet; pass {accepted}")
-    raise ValueError(f"{option}={value!r} is not accepted; pass {accepted}")
 
 
 def parse_size(size: int | str) -> int:

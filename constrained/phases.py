@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from constrained.errors import BudgetError
+from constrained.errors import BudgetError, TokenRejected
 from constrained.matcher import Matcher
 from engine.constraint import Row
 
@@ -75,6 +76,26 @@ class PhasedMatcher:
         else:
             self._current.rollback(count)
         self._count = target
+
+    def masks_ahead(self, tokens: Sequence[int], rows: Row) -> None:
+        """As `Matcher.masks_ahead`; the tokens may go over from the first to the second."""
+        count = 0
+        try:
+            for at, token in enumerate(tokens):
+                self.fill_mask(rows[at])
+                try:
+                    self.accept(token)
+                except TokenRejected:
+                    rows[at + 1 : len(tokens) + 1] = 0
+                    return
+                count += 1
+            self.fill_mask(rows[len(tokens)])
+        finally:
+            self.rollback(count)
+
+    def forced_tokens(self) -> list[int]:
+        """As `Matcher.forced_tokens`; not beyond the border."""
+        return self._current.forced_tokens()
 
     def is_accepting(self) -> bool:
         """Whether the text so far is whole."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
@@ -10,6 +10,7 @@ from constrained.streaming import Decoding
 from engine.constraint import TokenConstraint
 from engine.generation import CancelToken
 from engine.sampling import Sampling
+from engine.speculation.speculation import Speculation
 
 
 class EngineArguments(TypedDict):
@@ -20,6 +21,8 @@ class EngineArguments(TypedDict):
     max_new_tokens: int
     eos_token_ids: tuple[int, ...] | None
     cancel: CancelToken | None
+    speculation: Speculation | None
+    group: Hashable
 
 
 @dataclass(frozen=True, eq=False)

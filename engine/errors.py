@@ -60,3 +60,7 @@ class QueueFull(EngineError):
 
 class EngineClosed(EngineError):
     """A request to an engine that was stopped."""
+
+
+class SpeculationError(EngineError, ValueError):
+    """A proposer or lookahead that there is not, or that does not fit the model."""

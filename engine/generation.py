@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from engine.constraint import TokenConstraint
-from engine.errors import ContextError, EngineError
+from engine.errors import ContextError, EngineError, SpeculationError
 from engine.metrics import Metrics, Stopwatch
 from engine.sampling import GREEDY, Fallback, Sampling, TokenLogprob
 from engine.sampling.sampler import Sampler
@@ -306,7 +306,7 @@ def generate(
         SamplingError: a token id outside the vocabulary.
     """
     if speculation is not None and speculation.proposer.wants_state and not isinstance(model, StatefulDecoder):
-        raise EngineError(
+        raise SpeculationError(
             f"the proposer {speculation.proposer.name!r} needs hidden states, which {type(model).__name__} does not hand out"
         )
     prompt = ids.reshape(-1).tolist() if isinstance(ids, Tensor) else [int(token) for token in ids]

@@ -1,21 +1,21 @@
 """Continuous batching: the steps of all running sequences, one forward pass for those that decode, one for a chunk of a
-prompt, one draw for all that have logits."""
+prompt, one draw for all that have logits, and another as long as drafts hold."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from time import perf_counter
 
 import torch
-from torch import Tensor
 
 from engine.batching.request import Request
 from engine.batching.scheduler import Scheduler
 from engine.batching.usage import Usage
 from engine.caches import BlockPool, PagedCache
-from engine.constraint import TokenConstraint
-from engine.errors import EngineError
+from engine.constraint import Row, TokenConstraint
+from engine.errors import EngineError, SpeculationError
 from engine.generation import CancelToken, Output, check_lengths
 from engine.metrics import Part
 from engine.model import Model
@@ -23,6 +23,9 @@ from engine.sampling import GREEDY, Draw, EmptyRow, InvalidLogits, Sampling
 from engine.sampling.chain import check_token_ids
 from engine.sampling.sampler import Sampler
 from engine.sequence import SequenceState, step_masks
+from engine.speculation.block import Block
+from engine.speculation.draft import Target
+from engine.speculation.speculation import Speculation
 
 
 class BatchEngine:
@@ -57,17 +60,20 @@ class BatchEngine:
         stop: Callable[[Sequence[int]], bool] | None = None,
         priority: int = 0,
         cancel: CancelToken | None = None,
+        speculation: Speculation | None = None,
+        group: Hashable = None,
     ) -> Request:
         """Queues a request; arguments as those of `engine.generate`, and `priority`: the higher go first.
 
         Raises:
             ContextError: prompt and `max_new_tokens` do not fit into the model's context.
-            EngineError: an empty prompt, a limit below 1, or more blocks than there are.
+            EngineError: an empty prompt, a limit below 1, more blocks than there are, or a proposer that begins with hidden
+                states, which batches do not keep.
             SamplingError: a token id outside the vocabulary.
         """
         request = self.prepare(
             ids, sampling=sampling, constraint=constraint, max_new_tokens=max_new_tokens, eos_token_ids=eos_token_ids,
-            stop=stop, priority=priority, cancel=cancel,
+            stop=stop, priority=priority, cancel=cancel, speculation=speculation, group=group,
         )  # fmt: skip
         self.enqueue(request)
         return request
@@ -83,6 +89,8 @@ class BatchEngine:
         stop: Callable[[Sequence[int]], bool] | None = None,
         priority: int = 0,
         cancel: CancelToken | None = None,
+        speculation: Speculation | None = None,
+        group: Hashable = None,
     ) -> Request:
         """Checks a request and fills its first mask; `enqueue` starts it.  Safe in any thread, also during a step.
 
@@ -90,6 +98,11 @@ class BatchEngine:
             As `add`, and what the constraint raises.
         """
         created = perf_counter()
+        if speculation is not None and speculation.proposer.wants_state:
+            raise SpeculationError(
+                f"the proposer {speculation.proposer.name!r} begins with hidden states, which batches do not keep: "
+                "generate alone, or take another proposer"
+            )
         prompt, config = [int(token) for token in ids], self.model.config
         check_lengths(len(prompt), max_new_tokens, config.context_length)
         sequence = SequenceState(
@@ -106,6 +119,8 @@ class BatchEngine:
         self.scheduler.check(request)
         with _part([request], "mask"):
             sequence.settle()
+        if speculation is not None:
+            request.speculator = speculation.begin(sequence, request.clock, group)
         return request
 
     def enqueue(self, request: Request) -> None:
@@ -117,13 +132,13 @@ class BatchEngine:
         """Ends a request where it is; its blocks are free at once."""
         if not request.is_finished:
             request.sequence.finish_reason = "cancelled"
-        self.scheduler.remove(request)
+        self._leave(request)
 
     def fail(self, request: Request, error: Exception) -> None:
         """Ends a request with an error; its blocks are free at once."""
         if not request.is_finished:
             request.error = error
-        self.scheduler.remove(request)
+        self._leave(request)
 
     def step(self) -> bool:
         """One step of all that run; false where there was nothing to do."""
@@ -132,20 +147,24 @@ class BatchEngine:
                 self.cancel(request)
         plan = self.scheduler.next_step()
         ready: list[Request] = []
-        logits: list[Tensor] = []
         if plan.decoding:
-            logits.append(self._forward(plan.decoding, 1))
-            ready.extend(plan.decoding)
+            self._draft(plan.decoding)
+            ready.extend(request for request in plan.decoding if not request.is_finished)
+        if ready:
+            self._forward(ready)
         if plan.prefilling is not None:
-            row = self._forward((plan.prefilling,), plan.chunk)
+            self._prefill(plan.prefilling, plan.chunk)
             if plan.prefilling.pending == 0:
-                logits.append(row)
                 ready.append(plan.prefilling)
         if not plan.decoding and plan.prefilling is None:
             return False
         self.steps += 1
-        if ready:
-            self._draw(ready, torch.cat(logits))
+        drawing = ready
+        while drawing:
+            self._draw(drawing)
+            drawing = [request for request in drawing if request.block.is_open and not request.is_finished]
+        for request in ready:
+            self._conclude(request)
         return True
 
     def run(self) -> None:
@@ -179,40 +198,101 @@ class BatchEngine:
             forwards=self.forwards,
         )
 
-    def _forward(self, requests: Sequence[Request], new: int) -> Tensor:
-        """The next `new` tokens of each request through the model: logits [requests, vocab] of the last."""
-        cache = PagedCache.over(
+    def _draft(self, requests: Sequence[Request]) -> None:
+        """Guesses for each request; without speculation none."""
+        size = self.pool.manager.block_size
+        # Rows of a pass are as wide as the widest, so none may be wider than what the narrowest was promised.
+        room = min(request.promised_blocks(size) * size - request.computed for request in requests) - 1
+        for request in requests:
+            request.block = Block()
+            if request.speculator is not None:
+                try:
+                    request.block = request.speculator.draft(
+                        partial(self._sampler_alone, request.sequence), partial(self._target, request),
+                        room=room, rows=len(requests),
+                    )  # fmt: skip
+                except Exception as error:  # a proposer's or a constraint's own
+                    self.fail(request, error)
+
+    def _target(self, request: Request) -> Target:
+        cache = PagedCache.over(self.pool, [request.table], [request.computed])
+        return Target(cache, tuple(request.tokens[request.computed :]))
+
+    def _cache_over(self, requests: Sequence[Request]) -> PagedCache:
+        return PagedCache.over(
             self.pool, [request.table for request in requests], [request.computed for request in requests]
         )
-        rows = [request.tokens[request.computed : request.computed + new] for request in requests]
-        with _part(requests, "forward"):
-            logits = self.model.forward(torch.tensor(rows, device=self.model.device), cache)
-        self.forwards += 1
-        for request in requests:
-            request.computed += new
-            request.forwards += 1
-            if new > 1:
-                self.pool.manager.remember(request.table, request.tokens[: request.computed])
-        return logits
 
-    def _draw(self, requests: Sequence[Request], logits: Tensor) -> None:
+    def _forward(self, requests: Sequence[Request]) -> None:
+        """The last token of each request and its draft through the model."""
+        rows = [[request.tokens[-1], *request.block.tokens] for request in requests]
+        counts = [len(row) for row in rows]
+        widest = max(counts)
+        ids = torch.tensor([row + [0] * (widest - len(row)) for row in rows], device=self.model.device)
+        begin = perf_counter()
+        with _part(requests, "forward"):
+            logits = self.model.forward(ids, self._cache_over(requests), lengths=counts, logits=widest)
+        took = perf_counter() - begin
+        self.forwards += 1
+        for request, count, row in zip(requests, counts, logits, strict=True):
+            request.computed += count
+            request.forwards += 1
+            request.block.open(row[widest - count :])
+            request.clock.verify_s += took if request.block.draft else 0.0
+        speculator = next((each.speculator for each in requests if each.speculator is not None), None)
+        if speculator is not None:
+            speculator.measure(len(requests) * widest, took)
+
+    def _prefill(self, request: Request, chunk: int) -> None:
+        """The next `chunk` tokens of a prompt through the model."""
+        ids = torch.tensor([request.tokens[request.computed : request.computed + chunk]], device=self.model.device)
+        with _part([request], "forward"):
+            logits = self.model.forward(ids, self._cache_over([request]))
+        self.forwards += 1
+        request.computed += chunk
+        request.forwards += 1
+        self.pool.manager.remember(request.table, request.tokens[: request.computed])
+        request.block = Block()
+        request.block.open(logits)
+
+    def _draw(self, requests: Sequence[Request]) -> None:
+        """A token for each of the requests, whose blocks have logits for one."""
         sequences = [request.sequence for request in requests]
         with _part(requests, "sample"):
             sampler = self._sampler_of(requests)
+            logits = torch.cat([request.block.logits for request in requests])
+            guesses = [request.block.guess for request in requests]
             draws: Sequence[Draw | Exception]
             try:
-                draws = sampler.sample(logits, *step_masks(sequences, logits.device))
+                draws = sampler.sample(logits, *step_masks(sequences, logits.device), guesses=guesses)
             except (EmptyRow, InvalidLogits):
-                rows = logits.split_with_sizes([1] * len(sequences))
-                draws = [self._draw_alone(sequence, row) for sequence, row in zip(sequences, rows, strict=True)]
+                draws = [self._draw_alone(request) for request in requests]
         tokens = [self._accept(request, draw) for request, draw in zip(requests, draws, strict=True)]
         sampler.commit(tokens)
         for request, token in zip(requests, tokens, strict=True):
-            if token is not None:
-                self._settle(request)
-                request.times.append(perf_counter())
-            if request.is_finished:
-                self.scheduler.remove(request)
+            if token is None:
+                request.block.close()
+                continue
+            self._settle(request, request.block.take(token))
+            request.times.append(perf_counter())
+
+    def _conclude(self, request: Request) -> None:
+        """After the draws of a step: what did not hold is taken back, who is finished leaves."""
+        block = request.block
+        block.close()
+        if request.computed >= len(request.tokens):
+            request.computed = len(request.tokens) - 1
+            self.pool.manager.truncate(request.table, request.computed)
+        if request.speculator is not None:
+            request.speculator.done(block)
+        if request.is_finished:
+            self._leave(request)
+
+    def _leave(self, request: Request) -> None:
+        # What is behind the text may be of a draft, which nobody is to find.
+        request.computed = min(request.computed, max(0, len(request.tokens) - 1))
+        self.scheduler.remove(request)
+        request.close()
 
     def _sampler_of(self, requests: Sequence[Request]) -> Sampler:
         """The sampler of these rows, made anew where they are not those of the last step."""
@@ -221,11 +301,16 @@ class BatchEngine:
             self._sampler = Sampler(rows, self.model.config.vocab_size, self.model.device)
         return self._sampler
 
-    def _draw_alone(self, sequence: SequenceState, logits: Tensor) -> Draw | Exception:
+    def _sampler_alone(self, sequence: SequenceState) -> Sampler:
+        return Sampler([sequence.row], self.model.config.vocab_size, self.model.device)
+
+    def _draw_alone(self, request: Request) -> Draw | Exception:
         """A row that cannot be drawn from must not end the others."""
-        sampler = Sampler([sequence.row], self.model.config.vocab_size, self.model.device)
+        sequence, block = request.sequence, request.block
+        sampler = self._sampler_alone(sequence)
         try:
-            return sampler.sample(logits, *step_masks([sequence], logits.device))[0]
+            masks = step_masks([sequence], block.logits.device)
+            return sampler.sample(block.logits, *masks, guesses=[block.guess])[0]
         except (EmptyRow, InvalidLogits) as error:
             return error
 
@@ -241,10 +326,10 @@ class BatchEngine:
             request.error = error
             return None
 
-    def _settle(self, request: Request) -> None:
+    def _settle(self, request: Request, mask: Row | None) -> None:
         try:
             with _part([request], "mask"):
-                request.sequence.settle()
+                request.sequence.settle(mask)
         except Exception as error:  # a constraint's or a stop condition's own
             request.error = error
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from threading import Condition, Thread
 from typing import Self
 
@@ -14,6 +14,7 @@ from engine.constraint import TokenConstraint
 from engine.errors import EngineClosed, EngineError, QueueFull
 from engine.generation import CancelToken
 from engine.sampling import Sampling
+from engine.speculation.speculation import Speculation
 
 MAX_WAITING = 1024
 """Requests that may wait for room, by default."""
@@ -50,6 +51,8 @@ class EngineLoop:
         priority: int = 0,
         cancel: CancelToken | None = None,
         wait: bool = False,
+        speculation: Speculation | None = None,
+        group: Hashable = None,
     ) -> RequestHandle:
         """Queues a request; arguments as those of `BatchEngine.add`.
 
@@ -63,7 +66,7 @@ class EngineLoop:
         """
         request = self.engine.prepare(
             ids, sampling=sampling, constraint=constraint, max_new_tokens=max_new_tokens, eos_token_ids=eos_token_ids,
-            stop=stop, priority=priority, cancel=cancel,
+            stop=stop, priority=priority, cancel=cancel, speculation=speculation, group=group,
         )  # fmt: skip
         return self.enqueue(request, wait=wait)
 

@@ -9,8 +9,10 @@ from engine.caches.blocks import BlockTable
 from engine.caches.plan import required_blocks
 from engine.errors import EngineError
 from engine.generation import CancelToken, Output
-from engine.metrics import Metrics, Part
+from engine.metrics import Metrics, Part, Stopwatch
 from engine.sequence import SequenceState
+from engine.speculation.block import Block
+from engine.speculation.speculation import Speculator
 
 
 @dataclass(eq=False)
@@ -29,6 +31,9 @@ class Request:
         times: seconds on the same clock, of each token.
         forwards: forward passes that it took part in.
         parts: seconds of the steps that it took part in, whoever else did; masks are its own.
+        clock: times and counts of its speculation.
+        speculator: who guesses its tokens ahead.
+        block: what was guessed for the step that runs.
     """
 
     sequence: SequenceState
@@ -44,6 +49,9 @@ class Request:
     times: list[float] = field(default_factory=list)
     forwards: int = 0
     parts: dict[Part, float] = field(default_factory=lambda: {"forward": 0.0, "mask": 0.0, "sample": 0.0})
+    clock: Stopwatch = field(default_factory=Stopwatch)
+    speculator: Speculator | None = None
+    block: Block = field(default_factory=Block)
 
     @property
     def tokens(self) -> list[int]:
@@ -62,6 +70,11 @@ class Request:
     def promised_blocks(self, block_size: int) -> int:
         """Blocks that it takes to run to its end."""
         return required_blocks(self.sequence.row.history.prompt_length, self.sequence.max_new_tokens, block_size)
+
+    def close(self) -> None:
+        """It is over; what was learned from it is kept."""
+        if self.speculator is not None:
+            self.speculator.close()
 
     def output(self) -> Output:
         """What came of it.
@@ -95,8 +108,9 @@ class Request:
             itl_s=[later - earlier for earlier, later in pairwise(times)],
             tokens_per_s=len(times) / (times[-1] - self.created) if times else 0.0,
             forward_s=self.parts["forward"],
-            mask_s=self.parts["mask"],
+            mask_s=self.parts["mask"] + self.clock.parts["mask"],
             sample_s=self.parts["sample"],
             target_forwards=self.forwards,
             cached_prompt_tokens=self.cached,
+            **self.clock.speculation(),
         )

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Protocol
 
+from engine.errors import SpeculationError
 from engine.speculation.draft import FORCED, Drafted
 
 MOST_GUESSED = 15
@@ -200,3 +201,17 @@ class Adaptive:
             if rate > best_rate:
                 best, best_rate = n, rate
         return best
+
+
+def check_lookahead(lookahead: object) -> None:
+    """
+    Raises:
+        SpeculationError: nothing that `Speculation` takes.
+    """
+    if lookahead in ("adaptive", "heuristic"):
+        return
+    if isinstance(lookahead, int) and not isinstance(lookahead, bool) and 1 <= lookahead <= MOST_GUESSED:
+        return
+    raise SpeculationError(
+        f"lookahead={lookahead!r} is not accepted; pass 'adaptive', 'heuristic' or a number of guesses, 1 to {MOST_GUESSED}"
+    )

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from engine.errors import EngineError
+from engine.errors import SpeculationError
 from engine.speculation.draft import Frontier
 from engine.speculation.proposer import Drafter
 
@@ -81,11 +81,11 @@ class EarlyExit:
     def __init__(self, model: Model, layers: int, *, sampled: bool = True) -> None:
         """
         Raises:
-            EngineError: not fewer layers than the model has, or none.
+            SpeculationError: not fewer layers than the model has, or none.
         """
         total = model.config.layers
         if not 1 <= layers < total:
-            raise EngineError(f"an exit after {layers} of {total} layers: choose 1 to {total - 1}")
+            raise SpeculationError(f"an exit after {layers} of {total} layers: choose 1 to {total - 1}")
         self.model, self.layers, self.draws = model, layers, sampled
         whole = model.step_bytes
         self.cost = (whole - model.layer_bytes(total) + model.layer_bytes(layers)) / whole

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from engine.errors import EngineError
+from engine.errors import SpeculationError
 from engine.speculation.combined import Combined
 from engine.speculation.lookups import Fold, Forced, NGram
 from engine.speculation.models import DraftModel, EarlyExit, relative_cost
@@ -23,28 +23,26 @@ NAMES = ("forced", "ngram", "suffix", "draft", "universal", "early_exit")
 _NEED_A_DRAFT = ("draft", "universal")
 
 
-def check_name(name: str, has_draft: bool) -> None:
+def check_name(name: object) -> None:
     """
     Raises:
-        EngineError: no such proposer, the same one twice, or one that needs a draft model where there is none.
+        SpeculationError: no such proposer, the same one twice, or one that runs a model before others.
     """
     if name in ("auto", "none"):
         return
-    parts = name.split("+") if isinstance(name, str) else [name]
+    parts = name.split("+") if isinstance(name, str) else ["?"]
     unknown = [part for part in parts if part not in NAMES]
     if unknown:
         known = ", ".join(map(repr, ("auto", "none", *NAMES)))
-        raise EngineError(f"proposer={name!r} is not accepted: pass {known}, or several joined by '+', as {AUTO!r}")
+        raise SpeculationError(
+            f"proposer={name!r} is not accepted: pass {known}, or several joined by '+', as {AUTO!r}"
+        )
     if len(set(parts)) < len(parts):
-        raise EngineError(f"proposer={name!r} names one twice; pass each once")
+        raise SpeculationError(f"proposer={name!r} names one twice; pass each once")
     costly = [part for part in parts if part in (*_NEED_A_DRAFT, "early_exit")]
     if len(costly) > 1 or (costly and parts[-1] != costly[0]):
-        raise EngineError(
+        raise SpeculationError(
             f"proposer={name!r}: one that runs a model can only be the last, and the only one of its kind"
-        )
-    if costly and costly[0] in _NEED_A_DRAFT and not has_draft:
-        raise EngineError(
-            f"proposer={name!r} needs a draft model; pass draft_model=, a file, a folder, a hub id or a Model"
         )
 
 
@@ -56,9 +54,9 @@ def make_proposer(name: str, model: Model, draft: Model | None = None) -> Propos
         draft: the smaller model of `"draft"` and `"universal"`.
 
     Raises:
-        EngineError: as `check_name`; tokenizers that do not fit the proposer, or are missing.
+        SpeculationError: as `check_name`; no draft model where one is needed; tokenizers that do not fit the proposer.
     """
-    check_name(name, draft is not None)
+    check_name(name)
     if name == "none":
         return None
     parts = [_make(part, model, draft) for part in (AUTO if name == "auto" else name).split("+")]
@@ -74,14 +72,17 @@ def _make(name: str, model: Model, draft: Model | None) -> Proposer:
         return Suffix()
     if name == "early_exit":
         return EarlyExit(model, max(1, model.config.layers // 3))
-    assert draft is not None
+    if draft is None:
+        raise SpeculationError(
+            f"proposer={name!r} needs a draft model; pass draft_model=, a file, a folder, a hub id or a Model"
+        )
     cost = relative_cost(draft, model)
     if name == "draft":
         if not same_tokens(model.text, draft.text):
-            raise EngineError("the draft model has other tokens than the target; pass proposer='universal'")
+            raise SpeculationError("the draft model has other tokens than the target; pass proposer='universal'")
         return DraftModel(draft, model.config.vocab_size, cost)
     if model.text is None or draft.text is None:
-        raise EngineError(
+        raise SpeculationError(
             "proposer='universal' needs the tokenizers of both models; put tokenizer.json beside the weights"
         )
     return Universal(draft, draft.text, model.text, cost)

@@ -7,12 +7,10 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from engine.constraint import SpeculativeConstraint
-from engine.errors import EngineError
 from engine.metrics import Stopwatch
 from engine.speculation.block import Block
 from engine.speculation.draft import Drafted, Frontier, Target
 from engine.speculation.lookahead import (
-    MOST_GUESSED,
     Adaptive,
     Constant,
     Costs,
@@ -20,6 +18,7 @@ from engine.speculation.lookahead import (
     Lookahead,
     NominalCosts,
     Pace,
+    check_lookahead,
 )
 from engine.speculation.proposer import Drafter, Proposer
 
@@ -39,14 +38,15 @@ class Speculation:
         lookahead: `"adaptive"`, `"heuristic"`, or a number of guesses for each block.
     """
 
-    def __init__(self, proposer: Proposer, lookahead: Lookahead = "adaptive") -> None:
-        """
+    def __init__(self, proposer: Proposer, lookahead: Lookahead = "adaptive", costs: Costs | None = None) -> None:
+        """`costs`: what passes of the target take, where several speculations on one model share that.
+
         Raises:
-            EngineError: a lookahead of another kind, or below 1 or above 15 guesses.
+            SpeculationError: a lookahead of another kind, or below 1 or above 15 guesses.
         """
         check_lookahead(lookahead)
         self.proposer, self.lookahead = proposer, lookahead
-        self._costs = Costs()
+        self._costs = Costs() if costs is None else costs
         self._acceptance: dict[str, float] = {}
 
     def begin(self, sequence: SequenceState, clock: Stopwatch, group: Hashable = None) -> Speculator:
@@ -153,20 +153,6 @@ class Speculator:
             self._closed = True
             self._speculation.learn(self._pace)
             self._drafter.close(self._sequence.output)
-
-
-def check_lookahead(lookahead: object) -> None:
-    """
-    Raises:
-        EngineError: nothing that `Speculation` takes.
-    """
-    if lookahead in ("adaptive", "heuristic"):
-        return
-    if isinstance(lookahead, int) and not isinstance(lookahead, bool) and 1 <= lookahead <= MOST_GUESSED:
-        return
-    raise EngineError(
-        f"lookahead={lookahead!r} is not accepted; pass 'adaptive', 'heuristic' or a number of guesses, 1 to {MOST_GUESSED}"
-    )
 
 
 def _by_source(draft: Sequence[Drafted], accepted: int) -> dict[str, tuple[int, int]]:

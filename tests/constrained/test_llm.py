@@ -20,7 +20,6 @@ from constrained import (
     ResultError,
     Sampling,
     SchemaError,
-    UnsupportedFeature,
     compile,
 )
 from constrained import llm as front_door
@@ -294,8 +293,9 @@ def test_the_memory_limit_is_kept(random_llm: LLM) -> None:
         ({"max_tokens": True}, ValueError),
         ({"max_tokens": 2.5}, ValueError),
         ({"cache": "fast"}, ValueError),
-        ({"proposer": "draft"}, UnsupportedFeature),
-        ({"lookahead": 4}, UnsupportedFeature),
+        ({"proposer": "draft"}, ValueError),
+        ({"proposer": "oracle"}, ValueError),
+        ({"lookahead": 40}, ValueError),
         ({"temperature": 1.0}, TypeError),
     ],
 )

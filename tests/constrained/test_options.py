@@ -4,21 +4,22 @@ from typing import Any
 
 import pytest
 
-from constrained.errors import UnsupportedFeature
 from constrained.options import EngineOptions, format_size, parse_size
+from engine.speculation import NGram
 
 
 @pytest.mark.parametrize(
     "options",
     [
-        {"proposer": "draft"},
+        {"proposer": "none"},
         {"proposer": "ngram"},
-        {"lookahead": 4},
+        {"proposer": "forced+suffix+ngram"},
+        {"proposer": "forced+early_exit", "lookahead": "heuristic"},
+        {"proposer": NGram(longest=2), "lookahead": 4},
     ],
 )
-def test_options_that_are_not_available_yet_say_so(options: dict[str, Any]) -> None:
-    with pytest.raises(UnsupportedFeature, match="yet"):
-        EngineOptions(**options)
+def test_proposers_go_by_name_by_names_joined_or_as_objects(options: dict[str, Any]) -> None:
+    EngineOptions(**options)
 
 
 @pytest.mark.parametrize(
@@ -26,6 +27,15 @@ def test_options_that_are_not_available_yet_say_so(options: dict[str, Any]) -> N
     [
         {"cache": "fast"},
         {"proposer": "oracle"},
+        {"proposer": "ngram+oracle"},
+        {"proposer": "ngram+ngram"},
+        {"proposer": "draft+ngram"},
+        {"proposer": "draft+early_exit"},
+        {"proposer": "auto+ngram"},
+        {"proposer": None},
+        {"proposer": 3},
+        {"lookahead": 0},
+        {"lookahead": 16},
         {"lookahead": "far"},
         {"lookahead": True},
         {"kv_memory": "much"},
@@ -37,7 +47,7 @@ def test_options_that_are_not_available_yet_say_so(options: dict[str, Any]) -> N
     ],
 )
 def test_options_that_nobody_knows_are_refused_with_what_is_accepted(options: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"pass|write"):
+    with pytest.raises(ValueError, match=r"pass|write|can only be"):
         EngineOptions(**options)
 
 

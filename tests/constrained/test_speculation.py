@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from constrained import LLM, JsonSchema, Regex, Sampling, compile
+from constrained.phases import Phases
+from engine import SpeculativeConstraint
+from engine.errors import SpeculationError
+from engine.speculation import EarlyExit, Speculation
+
+RECORD = {
+    "type": "object",
+    "properties": {
+        "customer_shipping_address": {"type": "string", "maxLength": 6},
+        "customer_order_number": {"type": "integer", "minimum": 0, "maximum": 99},
+        "customer_is_returning": {"type": "boolean"},
+    },
+    "required": ["customer_shipping_address", "customer_order_number", "customer_is_returning"],
+    "additionalProperties": False,
+}
+COMPACT = JsonSchema(RECORD, whitespace="compact")
+
+
+@pytest.mark.parametrize("sampling", [None, Sampling(seed=3, temperature=1.2, frequency_penalty=0.3)])
+@pytest.mark.parametrize("lookahead", ["adaptive", "heuristic", 3])
+@pytest.mark.parametrize("proposer", ["auto", "forced", "ngram", "suffix", "forced+suffix+ngram"])
+def test_the_text_is_that_of_no_speculation(
+    random_llm: LLM, proposer: str, lookahead: Any, sampling: Sampling | None
+) -> None:
+    options = {"max_tokens": 140, "sampling": sampling}
+    plain = random_llm.generate("go", COMPACT, proposer="none", **options)
+    found = random_llm.generate("go", COMPACT, proposer=proposer, lookahead=lookahead, **options)
+    assert (found.text, found.token_ids, found.parsed) == (plain.text, plain.token_ids, plain.parsed)
+    assert found.metrics.drafted >= plain.metrics.drafted == 0
+
+
+@pytest.mark.parametrize("sampled", [False, True])
+def test_a_proposer_may_be_an_object(random_llm: LLM, sampled: bool) -> None:
+    proposer = EarlyExit(random_llm.model, 1, sampled=sampled)
+    plain = random_llm.generate("go", COMPACT, max_tokens=140, proposer="none")
+    assert random_llm.generate("go", COMPACT, max_tokens=140, proposer=proposer, lookahead=2).text == plain.text
+
+
+def test_long_keys_take_few_forward_passes(random_llm: LLM) -> None:
+    metrics = random_llm.generate("go", COMPACT, max_tokens=140, proposer="forced").metrics
+    assert metrics.forwards_per_token <= 0.6
+    assert metrics.by_source["forced"][1] > 50
+
+
+def test_a_batch_gives_each_prompt_what_it_gets_alone(random_llm: LLM) -> None:
+    samplings = [Sampling(seed=at, temperature=0.8) for at in range(4)]
+    prompts = [f"number {at}" for at in range(4)]
+    alone = [
+        random_llm.generate(prompt, COMPACT, max_tokens=140, sampling=sampling, proposer="none").text
+        for prompt, sampling in zip(prompts, samplings, strict=True)
+    ]
+    batch = LLM(random_llm.model).generate_batch(prompts, COMPACT, max_tokens=140, sampling=samplings)
+    assert [generation.text for generation in batch] == alone
+    assert all(generation.metrics.accepted > 20 for generation in batch)
+    assert all(generation.metrics.queue_s >= 0 for generation in batch)
+
+
+def test_a_draft_model_is_asked_for_where_one_is_needed(random_llm: LLM) -> None:
+    with pytest.raises(SpeculationError, match="pass draft_model="):
+        LLM(random_llm.model, proposer="draft")
+    with pytest.raises(SpeculationError, match="pass draft_model="):
+        random_llm.generate("go", proposer="forced+universal")
+
+
+def test_a_draft_model_with_the_same_tokens_proposes_for_the_target(random_llm: LLM) -> None:
+    llm = LLM(random_llm.model, draft_model=random_llm.model, proposer="forced+draft", lookahead=3)
+    plain = random_llm.generate("go", COMPACT, max_tokens=140, proposer="none")
+    found = llm.generate("go", COMPACT, max_tokens=140)
+    assert found.text == plain.text
+    drafted, accepted = found.metrics.by_source["draft"]
+    assert drafted == accepted > 0
+
+
+def test_requests_of_a_model_share_what_they_learn(random_llm: LLM) -> None:
+    llm = LLM(random_llm.model, proposer="suffix", lookahead=8)
+    first = llm.generate("go", COMPACT, max_tokens=140)
+    second = llm.generate("go", COMPACT, max_tokens=140)
+    assert second.text == first.text
+    assert second.metrics.accepted > first.metrics.accepted
+    assert second.metrics.target_forwards < 0.5 * first.metrics.target_forwards
+
+
+def test_reasoning_goes_over_into_the_answer_inside_a_block(random_llm: LLM) -> None:
+    vocabulary = random_llm.vocabulary
+    thoughts, answer = compile(Regex(r"[ab]{0,6}</think>"), vocabulary), compile(COMPACT, vocabulary)
+    text = b"ab</think>" + b'{"customer_shipping_address":"xy"'
+    tokens = list(text)
+    for begin in range(len(tokens)):
+        matcher = Phases(thoughts, 20, answer).matcher(max_tokens=200)
+        assert isinstance(matcher, SpeculativeConstraint)
+        for token in tokens[:begin]:
+            matcher.accept(token)
+        rows = np.zeros((len(tokens) - begin + 1, vocabulary.row_words), np.uint32)
+        matcher.masks_ahead(tokens[begin:], rows)
+        expected = np.zeros(vocabulary.row_words, np.uint32)
+        for at, token in enumerate(tokens[begin:]):
+            matcher.fill_mask(expected)
+            assert (rows[at] == expected).all()
+            matcher.accept(token)
+        matcher.fill_mask(expected)
+        assert (rows[-1] == expected).all()
+
+
+def test_the_rows_of_a_draft_are_those_of_its_tokens_one_by_one(random_llm: LLM) -> None:
+    vocabulary = random_llm.vocabulary
+    constraint = compile(COMPACT, vocabulary)
+    tokens = list(b'{"customer_shipping_address":"a","customer_order_number":7,')
+    for begin in (0, 1, 20, 30):
+        for length in (1, 5, 8, len(tokens) - begin):
+            matcher = constraint.matcher(max_tokens=140)
+            assert matcher.accept_many(tokens[:begin]) == begin
+            block = tokens[begin : begin + length]
+            rows = np.ones((len(block) + 1, vocabulary.row_words), np.uint32)
+            matcher.masks_ahead(block, rows)
+            assert list(matcher.tokens) == tokens[:begin]
+            one = np.zeros(vocabulary.row_words, np.uint32)
+            for at, token in enumerate(block):
+                matcher.fill_mask(one)
+                assert (rows[at] == one).all()
+                matcher.accept(token)
+            matcher.fill_mask(one)
+            assert (rows[len(block)] == one).all()
+
+
+def test_speculation_is_shared_by_the_requests_that_ask_for_the_same(random_llm: LLM) -> None:
+    first = random_llm.prepare("go", COMPACT).arguments["speculation"]
+    assert isinstance(first, Speculation)
+    assert random_llm.prepare("go", COMPACT).arguments["speculation"] is first
+    assert random_llm.prepare("go", COMPACT, lookahead=3).arguments["speculation"] is not first
+    assert random_llm.prepare("go", COMPACT, proposer="none").arguments["speculation"] is None

@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from engine import Sampling, generate
+from engine.batching import BatchEngine
+from engine.errors import EngineError
+from engine.model import Model
+from engine.speculation import (
+    Combined,
+    DraftModel,
+    EarlyExit,
+    Forced,
+    HeadProposer,
+    LinearHead,
+    NGram,
+    Speculation,
+    Suffix,
+)
+from tests.engine.speculation.toys import Guesser
+
+PROMPTS = [[5, 6, 7, 5, 6], list(range(3, 40)), [9], [11, 12, 13, 11, 12], list(range(60, 90)), [5, 8]]
+SAMPLINGS = [
+    Sampling(temperature=0.0),
+    Sampling(temperature=0.9, seed=4, top_p=0.8),
+    Sampling(temperature=1.2, seed=7, repetition_penalty=1.3, presence_penalty=0.4),
+    Sampling(temperature=0.0, no_repeat_ngram=2, frequency_penalty=0.3),
+    Sampling(temperature=0.7, seed=1, top_k=5, logprobs=2),
+    Sampling(temperature=1.0, seed=3, min_p=0.1),
+]
+
+
+class Parity:
+    """Tokens of the other parity than the last one, from 3 to a bound; the end (2) from the fourth on."""
+
+    def __init__(self, bound: int) -> None:
+        self.bound, self.text = bound, [0]
+
+    def next_tokens(self) -> set[int]:
+        if self.text[-1] == 2:
+            return set()
+        first = 3 if self.text[-1] % 2 == 0 else 4
+        return set(range(first, self.bound, 2)) | ({2} if len(self.text) > 4 else set())
+
+    def fill_mask(self, row: Any) -> None:
+        row[:] = 0
+        for token in self.next_tokens():
+            row[token // 32] |= np.uint32(1 << token % 32)
+
+    def accept(self, token: int) -> None:
+        assert token in self.next_tokens()
+        self.text.append(token)
+
+    def is_accepting(self) -> bool:
+        return 2 in self.next_tokens() or self.is_finished()
+
+    def is_finished(self) -> bool:
+        return self.text[-1] == 2
+
+    def rollback(self, count: int) -> None:
+        assert count < len(self.text)
+        del self.text[len(self.text) - count :]
+
+    def masks_ahead(self, tokens: Any, rows: Any) -> None:
+        rows[:] = 0
+        done = 0
+        for at, token in enumerate(tokens):
+            self.fill_mask(rows[at])
+            if token not in self.next_tokens():
+                break
+            self.accept(token)
+            done += 1
+        else:
+            self.fill_mask(rows[len(tokens)])
+        self.rollback(done)
+
+    def forced_tokens(self) -> list[int]:
+        return []
+
+
+def _guess(tokens: list[int], most: int) -> list[int]:
+    rng = np.random.default_rng(tokens)
+    return [int(token) for token in rng.integers(3, 60, most)]
+
+
+def proposers(model: Model) -> dict[str, Any]:
+    return {
+        "nonsense": Guesser(_guess),
+        "look-ups": Combined([Forced(), NGram(), Suffix()]),
+        "itself": DraftModel(model, 97, 1.0, sampled=False),
+        "some layers": DraftModel(model.with_layers([0, 2]), 97, 0.7, sampled=False),
+        "early exit": EarlyExit(model, 2, sampled=False),
+    }
+
+
+NAMES = ["nonsense", "look-ups", "itself", "some layers", "early exit"]
+
+
+@pytest.mark.parametrize("lookahead", [3, 8, "adaptive"])
+@pytest.mark.parametrize("name", NAMES)
+def test_every_request_gets_what_it_gets_alone_without_speculation(
+    random_model: Model, name: str, lookahead: Any
+) -> None:
+    engine = BatchEngine(random_model, blocks=40, block_size=4, max_sequences=4, chunk=8)
+    speculation = Speculation(proposers(random_model)[name], lookahead)
+    requests, expected = [], []
+    for at, (prompt, sampling) in enumerate(zip(PROMPTS, SAMPLINGS, strict=True)):
+        options: dict[str, Any] = {"sampling": sampling, "max_new_tokens": 6 + 2 * at}
+        constraint = (lambda at=at: Parity(40 + at)) if at % 2 else (lambda: None)
+        expected.append(generate(random_model, prompt, constraint=constraint(), **options).result())
+        requests.append(engine.add(prompt, constraint=constraint(), speculation=speculation, group="g", **options))
+    while engine.step():
+        running = engine.scheduler.running
+        engine.pool.manager.check([request.table for request in running])
+        assert engine.scheduler.unpromised >= 0
+        for request in running:
+            assert len(request.table.blocks) == -(-request.computed // 4)
+            assert request.pending >= 1
+    drafted = 0
+    for request, alone in zip(requests, expected, strict=True):
+        found = engine.result(request)
+        assert (found.token_ids, found.finish_reason) == (alone.token_ids, alone.finish_reason)
+        assert len(found.logprobs) == len(alone.logprobs)
+        assert len(found.metrics.itl_s) == max(0, len(found.token_ids) - 1)
+        assert found.metrics.accepted <= found.metrics.drafted
+        drafted += found.metrics.drafted
+    assert engine.pool.manager.used == 0
+    assert drafted > 0 or lookahead == "adaptive" or name == "look-ups"
+
+
+def test_rows_accept_different_lengths_in_one_pass(random_model: Model) -> None:
+    texts = [
+        generate(random_model, [5 + at], max_new_tokens=12, eos_token_ids=[]).result().token_ids for at in range(3)
+    ]
+
+    def guess(tokens: list[int], most: int) -> list[int]:
+        text = texts[tokens[0] - 5]
+        right = text[len(tokens) - 1 :][
+            : tokens[0] - 5
+        ]  # none of the first row's, one of the second's, two of the third's
+        return [*right, *[(token + 1) % 97 for token in text[len(tokens) - 1 + len(right) :]]][:most]
+
+    engine = BatchEngine(random_model, blocks=64, block_size=4)
+    speculation = Speculation(Guesser(guess), 4)
+    requests = [engine.add([5 + at], max_new_tokens=12, eos_token_ids=[], speculation=speculation) for at in range(3)]
+    for _ in range(3):
+        engine.step()
+    assert engine.forwards == 3
+    assert [len(request.sequence.output) for request in requests] == [3, 6, 9]
+    engine.run()
+    assert [engine.result(request).token_ids for request in requests] == texts
+
+
+def test_a_proposer_that_fails_ends_its_request_and_no_other(random_model: Model) -> None:
+    def broken(tokens: list[int], most: int) -> list[int]:
+        raise ValueError("no idea")
+
+    engine = BatchEngine(random_model, blocks=64, block_size=4)
+    bad = engine.add([5], max_new_tokens=5, speculation=Speculation(Guesser(broken), 4))
+    good = engine.add([6], max_new_tokens=5, eos_token_ids=[])
+    engine.run()
+    with pytest.raises(ValueError, match="no idea"):
+        engine.result(bad)
+    assert len(engine.result(good).token_ids) == 5
+    assert engine.pool.manager.used == 0
+
+
+def test_a_proposer_of_states_is_refused(random_model: Model) -> None:
+    head = HeadProposer(random_model, LinearHead(torch.zeros(48, 96)))
+    engine = BatchEngine(random_model, blocks=4)
+    with pytest.raises(EngineError, match="'head' begins with hidden states, which batches do not keep"):
+        engine.add([5], speculation=Speculation(head, 2))
