@@ -45,7 +45,7 @@ def test_a_proposer_may_be_an_object(random_llm: LLM, sampled: bool) -> None:
 
 
 def test_long_keys_take_few_forward_passes(random_llm: LLM) -> None:
-    metrics = random_llm.generate("go", COMPACT, max_tokens=140, proposer="forced").metrics
+    metrics = random_llm.generate("go", COMPACT, max_tokens=140, proposer="forced", lookahead=4).metrics
     assert metrics.forwards_per_token <= 0.6
     assert metrics.by_source["forced"][1] > 50
 
@@ -57,7 +57,7 @@ def test_a_batch_gives_each_prompt_what_it_gets_alone(random_llm: LLM) -> None:
         random_llm.generate(prompt, COMPACT, max_tokens=140, sampling=sampling, proposer="none").text
         for prompt, sampling in zip(prompts, samplings, strict=True)
     ]
-    batch = LLM(random_llm.model).generate_batch(prompts, COMPACT, max_tokens=140, sampling=samplings)
+    batch = LLM(random_llm.model, lookahead=4).generate_batch(prompts, COMPACT, max_tokens=140, sampling=samplings)
     assert [generation.text for generation in batch] == alone
     assert all(generation.metrics.accepted > 20 for generation in batch)
     assert all(generation.metrics.queue_s >= 0 for generation in batch)
