@@ -7,8 +7,6 @@ import weakref
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
-from constrained.automata.context_free.parser import Parser
-from constrained.automata.context_free.start import context_free_start, is_context_free, loaded
 from constrained.automata.machine import Machine
 from constrained.automata.schema_start import schema_start
 from constrained.automata.text import text_start
@@ -16,12 +14,12 @@ from constrained.limits import DEFAULT_LIMITS, Limits
 from constrained.masks.row_store import RowStore
 from constrained.matcher import Matcher
 from constrained.vocabulary import Vocabulary
+from grammars import Choice, JsonSchema, Regex
 from grammars import Grammar as Grammar
-from grammars import JsonSchema
-from grammars.combined import regular
 from grammars.errors import EmptyLanguage, GrammarError, LimitExceeded
 from grammars.json_schema import check_reachable, check_root, prepare_formats, root_value
 from grammars.regular import NONE, Rx, is_empty
+from grammars.texts import language
 
 if TYPE_CHECKING:
     from constrained.masks.completion_store import CompletionStore
@@ -175,25 +173,40 @@ def check_grammar(grammar: Grammar) -> None:
         root = root_value(grammar)
         check_root(root)
         check_reachable(root)
-    elif is_context_free(grammar):
-        Parser(loaded(grammar))
+    elif isinstance(grammar, (Regex, Choice)):
+        _not_empty(grammar, language(grammar))
     else:
-        _text_language(grammar)
+        from constrained.automata.context_free.start import check_context_free
+
+        rx = _regular(grammar)
+        if rx is None:
+            check_context_free(grammar)
+        else:
+            _not_empty(grammar, rx)
 
 
 def start_state(machine: Machine, grammar: Grammar) -> int:
     """The state before the first byte of a sentence of `grammar`."""
     if isinstance(grammar, JsonSchema):
         return schema_start(machine, grammar)
-    if is_context_free(grammar):
-        return context_free_start(machine, grammar)
-    return text_start(machine, _text_language(grammar))
+    if isinstance(grammar, (Regex, Choice)):
+        return text_start(machine, _not_empty(grammar, language(grammar)))
+    # Imported here: programs that need schemas alone do not load parsers.
+    from constrained.automata.context_free.start import context_free_start
+
+    rx = _regular(grammar)
+    return context_free_start(machine, grammar) if rx is None else text_start(machine, _not_empty(grammar, rx))
 
 
-def _text_language(grammar: Grammar) -> Rx:
-    rx = regular(grammar)
-    if rx is None:
-        raise GrammarError(f"cannot compile {grammar!r}")
+def _regular(grammar: Grammar) -> Rx | None:
+    """The language of a grammar that is plainly regular; None of those that are parsed."""
+    from constrained.automata.context_free.start import is_context_free
+    from grammars.combined import regular
+
+    return None if is_context_free(grammar) else regular(grammar)
+
+
+def _not_empty(grammar: Grammar, rx: Rx) -> Rx:
     if rx is NONE or is_empty(rx):
         raise EmptyLanguage(f"no text matches {grammar!r}")
     return rx

@@ -23,8 +23,8 @@ from grammars.ebnf.product import product
 from grammars.errors import EmptyLanguage, UnsupportedFeature
 from grammars.gbnf import load as load_gbnf
 from grammars.gbnf import rules as gbnf_rules
-from grammars.regex import parse
 from grammars.regular import ALL, EPSILON, Rx, complement, concat, intersect, is_empty, literal, literals, repeat
+from grammars.texts import language
 from grammars.tool_calls.lowering import lowered
 from grammars.values import (
     AnyText,
@@ -129,10 +129,8 @@ def regular(value: Part) -> Rx | None:
 def _expression(value: Part, rules: dict[str, Definition]) -> Expression:
     if isinstance(value, str):
         return Text(literal(value))
-    if isinstance(value, Regex):
-        return Text(parse(value.pattern, value.dialect, value.flags))
-    if isinstance(value, Choice):
-        return Text(literals(value.options))
+    if isinstance(value, (Regex, Choice)):
+        return Text(language(value))
     if isinstance(value, AnyText):
         return Text(without(value.stop))
     if isinstance(value, Sequence):

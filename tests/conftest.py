@@ -19,9 +19,9 @@ settings.register_profile("constrained", deadline=None, derandomize=True)
 settings.register_profile("fuzz", deadline=None, print_blob=True)
 settings.load_profile(os.environ.get("CONSTRAINED_EXAMPLES", "constrained"))
 
-os.environ["CONSTRAINED_KEEP_ROWS"] = (
-    "0"  # rows that earlier runs have left on disk must not stand in for those under test
-)
+# Rows and grammars that earlier runs have left on disk must not stand in for those under test.
+os.environ["CONSTRAINED_KEEP_ROWS"] = "0"
+os.environ["CONSTRAINED_KEEP_GRAMMARS"] = "0"
 
 DEFAULT_MODEL_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 

@@ -67,3 +67,16 @@ def test_importing_the_package_loads_neither_torch_nor_numba() -> None:
     )
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, timeout=60)
     assert result.stdout.strip() == "set()", result.stdout + result.stderr
+
+
+def test_schemas_and_expressions_run_without_parsers() -> None:
+    code = """
+import sys
+from constrained import JsonSchema, Regex, Vocabulary, compile
+vocabulary = Vocabulary.from_token_bytes([*(bytes([byte]) for byte in range(256)), None], eos_token_ids=[256])
+for grammar in (JsonSchema({"type": "integer"}), Regex("a+")):
+    compile(grammar, vocabulary).matcher(max_tokens=9).shortest_completion()
+print([name for name in sys.modules if "context_free" in name or name.split(".")[0] == "lark"])
+"""
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert said.strip() == "[]"

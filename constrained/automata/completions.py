@@ -11,8 +11,7 @@ import heapq
 from collections.abc import Iterator
 from typing import Any
 
-from constrained.automata.context_free.bounds import ConfigurationBounds
-from constrained.automata.context_free.states import PASSED_ON
+from constrained.automata.configurations import PASSED_ON, ConfigurationBounds
 from constrained.automata.lower_bounds import FAR, LowerBounds
 from constrained.automata.machine import Machine, expand_literal
 from constrained.automata.outlines import Outlines

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from constrained.automata.completions import Completions, Stack
-from constrained.automata.context_free.costs import FrameCosts
+from constrained.automata.configurations import COSTS
 from constrained.automata.settling import doubted, forgetful, wants_new_key
 from constrained.automata.strings import expand_string, plain_length
 from constrained.automata.waits import outcomes
@@ -44,7 +45,7 @@ class CompletionStore:
         self._machine = store.machine
         self._trie = vocabulary.trie  # not the vocabulary itself, which keys the store weakly
         self._spellable = _single_bytes(vocabulary.trie)
-        self._frame_costs = FrameCosts(store.machine, self._spelled, self.cost)
+        self._frame_costs: list[Callable[[int], int | None]] = []
         self._search = Completions(store.machine, frozenset(self._spellable))
         self.costs: NDArray[np.int32] = np.full(store.limits.states, -1, dtype=np.int32)
         self.growth: dict[int, int] = {}
@@ -129,6 +130,12 @@ class CompletionStore:
             return FAR
         return max(self._spelled(data) for data in (best, *others))
 
+    def _cost_of_kind(self, state: int) -> int | None:
+        """The cost of a state of a kind that has a way of its own to tell; None of others."""
+        while len(self._frame_costs) < len(COSTS):  # a kind has come into use
+            self._frame_costs.append(COSTS[len(self._frame_costs)](self._machine, self._spelled, self.cost))
+        return next((cost for of in self._frame_costs if (cost := of(state)) is not None), None)
+
     def _plain(self, state: int) -> int | None:
         """The cost of a string state where it is seen without a search; None elsewhere."""
         key = self._machine.key(state)
@@ -143,7 +150,7 @@ class CompletionStore:
         if found < 0:
             with self._machine.lock, self._machine.timed:
                 left_with = outcomes(self._machine, state)
-                if (known := self._plain(state)) is not None or (known := self._frame_costs.of(state)) is not None:
+                if (known := self._plain(state)) is not None or (known := self._cost_of_kind(state)) is not None:
                     found = known
                 elif left_with is None:
                     found = self._leaving(state)

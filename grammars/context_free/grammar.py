@@ -12,7 +12,7 @@ follow each other, and how they are lexed:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -89,8 +89,8 @@ class LalrTable:
 
     start: int
     end: int
-    actions: tuple[Mapping[int, Action], ...]
-    gotos: tuple[Mapping[int, int], ...]
+    actions: Sequence[Mapping[int, Action]]
+    gotos: Sequence[Mapping[int, int]]
     accepts: tuple[frozenset[int], ...]
 
 

@@ -12,6 +12,7 @@ import interegular
 from lark.lexer import TerminalDef
 
 from grammars.context_free import Terminal
+from grammars.lark.warned import CollisionWarning
 from grammars.regular import NONE, Rx, moves
 from grammars.regular.charset import join_all, meet
 
@@ -20,10 +21,6 @@ MOST_NAMED = 8
 
 SECONDS = 0.5
 """How long collisions are looked for."""
-
-
-class CollisionWarning(UserWarning):
-    """Two terminals of one priority match a text in common; which of them is taken is a matter of Lark's order."""
 
 
 def warn_of_collisions(

@@ -17,12 +17,9 @@ from grammars.lark.lalr import Table, lalr
 from grammars.lark.parsing import Compiled, compiled
 from grammars.lark.source import Source, read
 from grammars.lark.terminals import Taken, ends_anywhere, taken, taken_alone
+from grammars.lark.warned import LarkWarning
 from grammars.regular import NONE, literal
 from grammars.values import Grammar, Lark, SpecialToken
-
-
-class LarkWarning(UserWarning):
-    """Something in a Lark grammar that is legal and hardly meant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +49,7 @@ class _Loader:
         nonterminals = {name: number for number, name in enumerate(origins)}
         rules = tuple(self._rule(rule, nonterminals, numbers) for rule in self.lark.rules)
         grammar = ContextFree(
-            tuple(origins), tuple(made), rules, nonterminals[self.value.start], "every", frozenset(skipped)
+            tuple(map(str, origins)), tuple(made), rules, nonterminals[self.value.start], "every", frozenset(skipped)
         )
         if self.value.lexer == "contextual":
             grammar = self._contextual(grammar, numbers)
@@ -103,12 +100,12 @@ class _Loader:
         if any(one.nullable for one in (texts.always, *(words for words, _ in texts.where))):
             raise LarkError(f"the terminal {shown} matches the empty text", *self._place(name, made))
         return Terminal(
-            name if name == shown or not name.startswith("__") else shown,
+            str(name) if name == shown or not name.startswith("__") else shown,
             texts.always,
             priority=made.priority,
             literal=plain,
-            pattern=pattern.value if plain else pattern.to_regexp(),
-            flags=frozenset(pattern.flags),
+            pattern=str(pattern.value) if plain else pattern.to_regexp(),
+            flags=frozenset(map(str, pattern.flags)),
             order=self.order.get(name, 0),
             conditional=texts.where,
         )
@@ -200,16 +197,8 @@ def _author_name(name: str) -> str:
     return name.partition("{")[0]
 
 
-def load(value: Lark) -> ContextFree:
-    """The grammar in numbers: rules after Lark's own expansion, terminals as what they take from a text.
-
-    Raises:
-        LarkError: Lark refuses the grammar, or a regular expression is none; with line and column.
-        UnsupportedFeature: a terminal is not regular, or looks at the text before it; an embedded grammar under
-            `lexer="contextual"`.
-        EmptyLanguage: no text is a sentence.
-        LimitExceeded: a terminal is too large.
-    """
+def loaded(value: Lark) -> ContextFree:
+    """`grammars.lark.load`."""
     source = read(value)
     made = compiled(value, source)
     order: dict[str, int] = {}

@@ -6,10 +6,11 @@ configurations here, not of states.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from constrained.automata import code_points
+from constrained.automata.configurations import BOUNDS, ConfigurationBounds
 from constrained.automata.context_free.hypotheses import Outcome
 from constrained.automata.context_free.parser import Parser
 from constrained.automata.context_free.states import (
@@ -25,43 +26,18 @@ from grammars.regular import Rx
 
 if TYPE_CHECKING:
     from constrained.automata.completions import Stack
-    from constrained.automata.lower_bounds import LowerBounds
 
 _EAGER = 50
 """At every so many frames all costs are computed at once, so that they do not recur through the whole stack."""
 
 
-class ConfigurationBounds:
-    """Lower bounds for configurations of one machine, for the time of one search."""
+class ContextFreeBounds:
+    """What the bounds of one search know of the frames of context-free grammars."""
 
-    def __init__(self, bounds: LowerBounds) -> None:
-        self._bounds = bounds
-        self._machine = bounds.machine
-        self._below: dict[Stack, int] = {None: 0}
+    def __init__(self, bounds: ConfigurationBounds) -> None:
+        self.bounds = bounds
+        self.machine = bounds.machine
         self._pends: dict[Stack, Pend] = {None: _nothing}
-
-    def of(self, state: int, stack: Stack) -> int:
-        """Bytes to the end of a sentence, at least."""
-        key = self._machine.key(state)
-        rule = _RULES.get(key[0])
-        if rule is not None:
-            return min(FAR, rule(self, stack, *key[1:]))
-        return min(FAR, self._bounds.of(state) + self.below(stack))
-
-    def below(self, stack: Stack) -> int:
-        """Bytes that the frames of a stack take at least."""
-        missing = []
-        rest = stack
-        while rest not in self._below:
-            assert rest is not None
-            missing.append(rest)
-            rest = rest[1]
-        total = self._below[rest]
-        for one in reversed(missing):
-            then = one[0]
-            total += self._bounds.of(then if then >= 0 else -1 - then)
-            self._below[one] = min(FAR, total)
-        return self._below[stack]
 
     def pend(self, stack: Stack) -> Pend:
         """What reductions cost that go on at the top of `stack`."""
@@ -80,11 +56,11 @@ class ConfigurationBounds:
 
     def _made(self, stack: Any) -> _Piece:
         then = stack[0]
-        key = self._machine.key(-1 - then) if then < 0 else ()
+        key = self.machine.key(-1 - then) if then < 0 else ()
         if not key or key[0] is not resolve_node:
             return _Piece(None, 0, _nothing, 0)
         _, parser, node = key
-        outer = self.below(stack[1]) if not parser.stacks.below[node] else 0
+        outer = self.bounds.below(stack[1]) if not parser.stacks.below[node] else 0
         return _Piece(parser, node, self._pends[stack[1]], outer)
 
     def scan(self, parser: Parser, node: int, scan: Scan, pend: Pend) -> int:
@@ -115,9 +91,9 @@ class ConfigurationBounds:
     def outcome(self, stack: Any, number: int) -> int:
         """Bytes where the frame above `stack` has been left."""
         then = stack[0]
-        key = self._machine.key(-1 - then) if then < 0 else ()
+        key = self.machine.key(-1 - then) if then < 0 else ()
         if not key or key[0] is not resolve_node:
-            return self.below(stack)
+            return self.bounds.below(stack)
         _, parser, node = key
         value: Outcome = parser.value(number)
         if value.ends:
@@ -170,22 +146,24 @@ def _nothing(origin: int, more: int) -> int:
 
 
 def _scan(bounds: ConfigurationBounds, stack: Any, parser: Parser, scan: Scan) -> int:
-    node = bounds._machine.key(-1 - stack[0])[2]
+    own = bounds.part(ContextFreeBounds)
+    node = bounds.machine.key(-1 - stack[0])[2]
     outer = bounds.below(stack[1]) if not parser.stacks.below[node] else 0
-    return bounds.scan(parser, node, scan, bounds.pend(stack[1])) + outer
+    return own.scan(parser, node, scan, own.pend(stack[1])) + outer
 
 
 def _hypotheses(bounds: ConfigurationBounds, stack: Any, parser: Parser, hypotheses: Iterable[Any]) -> int:
-    pend = bounds.pend(stack)
-    return min(bounds.scan(parser, one.node, one.scan, pend) for one in hypotheses)
+    own = bounds.part(ContextFreeBounds)
+    pend = own.pend(stack)
+    return min(own.scan(parser, one.node, one.scan, pend) for one in hypotheses)
 
 
 def _enter(bounds: ConfigurationBounds, stack: Any, parser: Parser, node: int, state: int) -> int:
-    return bounds.of(state, (-1 - bounds._machine.state((resolve_node, parser, node)), stack))
+    return bounds.of(state, (-1 - bounds.machine.state((resolve_node, parser, node)), stack))
 
 
 def _leave(bounds: ConfigurationBounds, stack: Any, outcome: int, _parser: Parser | None = None) -> int:
-    return 0 if stack is None else bounds.outcome(stack, outcome)
+    return 0 if stack is None else bounds.part(ContextFreeBounds).outcome(stack, outcome)
 
 
 def _rest(bounds: ConfigurationBounds, stack: Any, size: int, _ranges: code_points.Ranges, state: int) -> int:
@@ -201,12 +179,14 @@ def _continuation(bounds: ConfigurationBounds, stack: Any, size: int, pieces: co
 
 
 _BYTES = {64: 1, 4096: 2, 262144: 3}
-_RULES: dict[Callable[..., Any], Callable[..., int]] = {
-    expand_scan: _scan,
-    expand_hypotheses: _hypotheses,
-    expand_enter: _enter,
-    expand_leave: _leave,
-    code_points.expand_led: _led,
-    code_points.expand_rest: _rest,
-    code_points.expand_continuation: _continuation,
-}
+BOUNDS.update(
+    {
+        expand_scan: _scan,
+        expand_hypotheses: _hypotheses,
+        expand_enter: _enter,
+        expand_leave: _leave,
+        code_points.expand_led: _led,
+        code_points.expand_rest: _rest,
+        code_points.expand_continuation: _continuation,
+    }
+)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from constrained.automata.code_points import expand_continuation, expand_led, expand_rest, spelling
+from constrained.automata.configurations import COSTS
 from constrained.automata.context_free.hypotheses import Hypothesis, Outcome
 from constrained.automata.context_free.parser import Parser
 from constrained.automata.context_free.states import (
@@ -196,3 +197,4 @@ def _free(origin: int, more: int) -> int:
 
 _KINDS: tuple[Any, ...] = (expand_scan, expand_hypotheses, expand_enter, expand_leave)
 _BYTES = {64: 1, 4096: 2, 262144: 3}
+COSTS.append(lambda machine, spelled, cost: FrameCosts(machine, spelled, cost).of)

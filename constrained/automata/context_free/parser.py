@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property
 
 from constrained.automata.context_free.hypotheses import AT_END, FIRST_OUTCOME, Hypothesis, Outcome
 from grammars.context_free.completing import Completing
-from grammars.context_free.conflicts import Conflicts
 from grammars.context_free.contextual import ContextualLexer
 from grammars.context_free.finishing import FAR, Finishing
-from grammars.context_free.grammar import ContextFree, Embedded, Rule, SpecialToken
-from grammars.context_free.keywords import tried_terminals
-from grammars.context_free.layout import check_pairs
-from grammars.context_free.lr import Automaton
-from grammars.context_free.nullable import nullable_symbols, without_empty_rules
+from grammars.context_free.grammar import Embedded, Rule, SpecialToken
+from grammars.context_free.keywords import Tried
+from grammars.context_free.prepared import Prepared
 from grammars.context_free.scans import EveryLexer, Lexer, Scan
-from grammars.context_free.separators import separation_of
 from grammars.context_free.stacks import Advanced, Stacks
-from grammars.context_free.tabled import TableCompleting, every_terminal_leads_on
-from grammars.context_free.trim import useful_rules
+from grammars.context_free.tabled import TableCompleting
 from grammars.errors import GrammarError, LimitExceeded, UnsupportedFeature
 from grammars.regular import ALL, NONE, Rx, derivative, intersect, is_empty, shortest_length
 
@@ -37,24 +32,10 @@ class Parser:
     Attribute `begins` says with which bytes a terminal begins that is a grammar of its own.
     """
 
-    def __init__(self, grammar: ContextFree) -> None:
-        """
-        Raises:
-            EmptyLanguage: the grammar has no sentence.
-            LimitExceeded: its automaton is too large.
-        """
-        self.grammar = grammar
+    def __init__(self, prepared: Prepared) -> None:
+        self.grammar = grammar = prepared.grammar
         self.end = len(grammar.terminals)
-        useful = useful_rules(grammar)
-        rules = [(number, grammar.rules[number]) for number in useful]
-        empty = False
-        if grammar.lexing != "contextual":
-            plain = [rule for _, rule in rules]
-            empty = grammar.start in nullable_symbols(plain)
-            rules = list(enumerate(without_empty_rules(plain, len(grammar.nonterminals))[0]))
-        if grammar.indentation is not None:
-            check_pairs(grammar)
-        self.automaton = Automaton(rules, grammar.start, self.end, grammar.lalr, grammar.indentation, empty=empty)
+        self.automaton = prepared.automaton()
         self.stacks = Stacks(self.automaton)
         self.ignored = grammar.ignored
         self.newline = self.indent = self.dedent = -1
@@ -67,12 +48,9 @@ class Parser:
             if isinstance(one.language, Embedded)
         }
         self.begins: Callable[[int], bytes] = _unknown
-        resolved = self._is_resolved(rules)
-        self.separation = separation_of(grammar)
-        if self.separation is not None and resolved and every_terminal_leads_on(self.automaton) is False:
-            self.separation = None  # where it cannot be told, no sign against it is taken for enough
-        self.lexer = self._lexer()
-        self.decide = self._decision(dict(rules))
+        self.separation = prepared.separation
+        self.lexer = self._lexer(prepared.tried)
+        self.decide = self._decision(dict(prepared.rules))
         self.outcomes: list[Outcome] = []
         self._numbers: dict[Hashable, int] = {}
         self._fits: dict[tuple[Scan, Rx], Rx] = {}
@@ -80,19 +58,14 @@ class Parser:
         self._advanced: dict[tuple[int, int], Advanced] = {}
         self.at_end = self.outcome(AT_END)
 
-    def _is_resolved(self, rules: list[tuple[int, Rule]]) -> bool:
-        """Whether the parse table reads less than the rules say."""
-        table = self.grammar.lalr
-        return table is not None and Conflicts(rules, self.grammar.start, table).were_resolved()
-
-    def _lexer(self) -> Lexer:
+    def _lexer(self, tried: Sequence[Sequence[Tried]]) -> Lexer:
         grammar, automaton = self.grammar, self.automaton
         if grammar.lexing == "contextual":
             if grammar.lalr is None:
                 raise GrammarError("contextual lexing needs the parse table of the grammar")
             ignored = sum(1 << number for number in grammar.ignored)
             return ContextualLexer(
-                tried_terminals(grammar), automaton.states, ignored, automaton.end, grammar.indentation,
+                tried, automaton.states, ignored, automaton.end, grammar.indentation,
                 self.separation,
             )  # fmt: skip
         entries: list[tuple[tuple[int, Rx, Rx], ...]] = []

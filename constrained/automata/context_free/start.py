@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import constrained.automata.context_free.bounds
+import constrained.automata.context_free.costs  # noqa: F401  (both tell the searches for completions of their states)
+from constrained.automata.context_free.kept_grammars import kept
 from constrained.automata.context_free.parser import Parser
 from constrained.automata.context_free.states import grammar_start
 from constrained.automata.machine import Machine
@@ -29,7 +32,16 @@ def context_free_start(machine: Machine, grammar: Grammar) -> int:
     Raises:
         GrammarError: a subclass that names the place in the grammar.
     """
-    return grammar_start(machine, machine.kept((Parser, grammar), lambda: Parser(loaded(grammar))))
+    return grammar_start(machine, machine.kept((Parser, grammar), lambda: Parser(kept(grammar, loaded))))
+
+
+def check_context_free(grammar: Grammar) -> None:
+    """Load the grammar and prepare it for parsing.
+
+    Raises:
+        GrammarError: a subclass that names the place in the grammar.
+    """
+    Parser(kept(grammar, loaded))
 
 
 def loaded(grammar: Grammar) -> ContextFree:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from constrained.automata.code_points import add_characters, spelling
+from constrained.automata.configurations import PASSED_ON
 from constrained.automata.context_free.closing import Closing
 from constrained.automata.context_free.hypotheses import AT_END, Ended, Finish, Hypothesis, Outcome, Terminated
 from constrained.automata.context_free.liveness import lives
@@ -414,5 +415,4 @@ def _begun(machine: Machine, parser: Parser, node: int) -> Step:
 
 _IN_NUMBERS = sum(1 << byte for byte in b"0123456789.eE+-")
 
-PASSED_ON = (expand_enter, expand_leave, expand_scan, expand_hypotheses)
-"""States that may hand a byte on to other frames before it is read."""
+PASSED_ON.update((expand_enter, expand_leave, expand_scan, expand_hypotheses))

@@ -1,0 +1,66 @@
+"""Bounds of whole configurations, and what kinds of states say of themselves that are imported only where they are used.
+
+Frames of some grammars (`constrained.automata.context_free`) depend on those below them.  Their module enters here, when it
+is imported, how such states are bounded; where it is not, there are no such states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from constrained.kernels.survey import FAR
+
+if TYPE_CHECKING:
+    from constrained.automata.completions import Stack
+    from constrained.automata.lower_bounds import LowerBounds
+    from constrained.automata.machine import Machine
+
+PASSED_ON: set[Callable[..., Any]] = set()
+"""Kinds of states that may hand a byte on to other frames before it is read."""
+BOUNDS: dict[Callable[..., Any], Callable[..., int]] = {}
+"""For a kind of states: (bounds, stack, the rest of the key) -> bytes to the end of a sentence, at least."""
+COSTS: list[Callable[[Machine, Callable[[bytes], int], Callable[[int], int]], Callable[[int], int | None]]] = []
+"""(machine, tokens that spell a text, cost of a state) -> the cost of states of a kind, None for others."""
+
+P = TypeVar("P")
+
+
+class ConfigurationBounds:
+    """Lower bounds for configurations of one machine, for the time of one search."""
+
+    def __init__(self, bounds: LowerBounds) -> None:
+        self.machine = bounds.machine
+        self._bounds = bounds
+        self._below: dict[Stack, int] = {None: 0}
+        self._parts: dict[type[Any], Any] = {}
+
+    def part(self, kind: type[P]) -> P:
+        """What the bounds of one kind of states share: an instance of `kind`, made of these bounds at the first call."""
+        found: P | None = self._parts.get(kind)
+        if found is None:
+            found = self._parts[kind] = kind(self)  # type: ignore[call-arg]
+        return found
+
+    def of(self, state: int, stack: Stack) -> int:
+        """Bytes to the end of a sentence, at least."""
+        key = self.machine.key(state)
+        rule = BOUNDS.get(key[0])
+        if rule is not None:
+            return min(FAR, rule(self, stack, *key[1:]))
+        return min(FAR, self._bounds.of(state) + self.below(stack))
+
+    def below(self, stack: Stack) -> int:
+        """Bytes that the frames of a stack take at least."""
+        missing = []
+        rest = stack
+        while rest not in self._below:
+            assert rest is not None
+            missing.append(rest)
+            rest = rest[1]
+        total = self._below[rest]
+        for one in reversed(missing):
+            then = one[0]
+            total += self._bounds.of(then if then >= 0 else -1 - then)
+            self._below[one] = min(FAR, total)
+        return self._below[stack]
