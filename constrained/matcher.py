@@ -289,6 +289,11 @@ class Matcher:
         return table, table.slot_of(rows, number)
 
     @staticmethod
+    def fill_rows(constraints: Sequence[Matcher], rows: NDArray[np.uint32]) -> None:
+        """`fill_masks`, as the engine asks for it."""
+        fill_masks(constraints, rows)
+
+    @staticmethod
     def device_rows(
         matchers: Sequence[Matcher | None], masks: Sequence[NDArray[np.uint32] | None], device: torch.device
     ) -> BatchRows:

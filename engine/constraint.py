@@ -53,6 +53,18 @@ class SpeculativeConstraint(TokenConstraint, Protocol):
         """The tokens that are dictated from here, as far as they are."""
 
 
+@runtime_checkable
+class BatchConstraint(TokenConstraint, Protocol):
+    """A constraint of which many are asked in one call."""
+
+    @staticmethod
+    def fill_rows(constraints: Sequence[Any], rows: Row) -> None:
+        """Write the allowed tokens of each of `constraints`, all of this class, into its row of `rows` [n, words].
+
+        An error of one leaves `rows` without meaning; they are then asked one by one.
+        """
+
+
 class DeviceRows(Protocol):
     """The masks of a batch, on the device of the logits already or on their way there."""
 

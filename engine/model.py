@@ -158,7 +158,7 @@ class Model:
                 "shorten the prompt or lower max_tokens"
             )
         if cache is not None:
-            cache.begin(new)
+            cache.begin(new, counts)
         step = Step(held, new, cache, self.backend, self.device)
         x = self.embed(input_ids)
         for block in self._blocks[:layers]:

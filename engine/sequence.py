@@ -73,6 +73,13 @@ class SequenceState:
             self.logprobs.append(draw.logprob)
         return True
 
+    @property
+    def may_end(self) -> bool:
+        """Whether `settle` might finish the sequence; where it cannot, it can be put off while the model runs."""
+        if self.stop is not None or self.row.history.output_length >= self.max_new_tokens:
+            return True
+        return self.constraint is not None and self.constraint.is_accepting()
+
     def settle(self, mask: Row | None = None) -> None:
         """Fill the mask of the next step, or take over `mask` where it is known, and see whether there is to be one.
 

@@ -6,12 +6,15 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import compress
 from time import perf_counter
 
 import torch
+from torch import Tensor
 
+from engine.batching.masks import MaskFiller
 from engine.batching.request import Request
-from engine.batching.scheduler import Scheduler
+from engine.batching.scheduler import Admission, Scheduler
 from engine.batching.usage import Usage
 from engine.caches import BlockPool, PagedCache
 from engine.constraint import Row, TokenConstraint
@@ -38,14 +41,36 @@ class BatchEngine:
     """
 
     def __init__(
-        self, model: Model, *, blocks: int, block_size: int = 16, max_sequences: int = 64, chunk: int = 256
+        self,
+        model: Model,
+        *,
+        blocks: int,
+        block_size: int = 16,
+        max_sequences: int = 64,
+        chunk: int = 256,
+        admission: Admission = "promised",
+        prefix_cache: bool = True,
     ) -> None:
-        """`blocks` of `block_size` positions are allocated at once; `chunk` tokens of a prompt go into one step."""
+        """Allocates the blocks.
+
+        Args:
+            blocks, block_size: so many, of so many positions.
+            max_sequences: most that run at a time.
+            chunk: tokens of prompts that go into one step.
+            admission: when a request may begin; see `engine.batching.scheduler`.
+            prefix_cache: whether a prompt takes up blocks of others that begin alike.
+
+        Raises:
+            EngineError: an option that is not accepted.
+        """
         if blocks < 1:
             raise EngineError(f"{blocks} blocks of keys and values: at least 1")
         self.model = model
         self.pool = BlockPool(model.config, model.device, model.dtype, block_size, blocks)
-        self.scheduler = Scheduler(self.pool.manager, max_sequences, chunk)
+        self.scheduler = Scheduler(
+            self.pool.manager, max_sequences, chunk, admission=admission, prefix_cache=prefix_cache
+        )
+        self._masks = MaskFiller()
         self.steps = self.forwards = 0
         self._sampler: Sampler | None = None
 
@@ -146,22 +171,29 @@ class BatchEngine:
             if request.cancel is not None and request.cancel.is_set():
                 self.cancel(request)
         plan = self.scheduler.next_step()
-        ready: list[Request] = []
-        if plan.decoding:
-            self._draft(plan.decoding)
-            ready.extend(request for request in plan.decoding if not request.is_finished)
-        if ready:
-            self._forward(ready)
-        if plan.prefilling is not None:
-            self._prefill(plan.prefilling, plan.chunk)
-            if plan.prefilling.pending == 0:
-                ready.append(plan.prefilling)
-        if not plan.decoding and plan.prefilling is None:
+        if plan.is_empty:
             return False
         self.steps += 1
-        drawing = ready
+        if plan.decoding:
+            self._draft(plan.decoding)
+        decoding = [request for request in plan.decoding if not request.is_finished]
+        whole = [request.pending == count for request, count in zip(plan.prefilling, plan.counts, strict=True)]
+        ready = [*decoding, *compress(plan.prefilling, whole)]
+        logits: list[Tensor] = []
+        with self._masks.beside([request for request in ready if not request.settled]):
+            if decoding:
+                logits.append(self._decode(decoding))
+            if plan.prefilling:
+                rows = self._prefill(plan.prefilling, plan.counts)
+                logits.append(rows if all(whole) else rows[torch.tensor(whole, device=rows.device)])
+        drawing = [request for request in ready if not request.is_finished]
+        # Where nobody's mask has failed, the logits of the first draw lie there as they are wanted.
+        first = None
+        if drawing and len(drawing) == len(ready):
+            first = logits[0] if len(logits) == 1 else torch.cat(logits)
         while drawing:
-            self._draw(drawing)
+            self._draw(drawing, first)
+            first = None
             drawing = [request for request in drawing if request.block.is_open and not request.is_finished]
         for request in ready:
             self._conclude(request)
@@ -196,20 +228,18 @@ class BatchEngine:
             slots=sum(request.computed for request in scheduler.running),
             steps=self.steps,
             forwards=self.forwards,
+            preemptions=scheduler.preemptions,
         )
 
     def _draft(self, requests: Sequence[Request]) -> None:
         """Guesses for each request; without speculation none."""
-        size = self.pool.manager.block_size
-        # Rows of a pass are as wide as the widest, so none may be wider than what the narrowest was promised.
-        room = min(request.promised_blocks(size) * size - request.computed for request in requests) - 1
         for request in requests:
             request.block = Block()
             if request.speculator is not None:
                 try:
                     request.block = request.speculator.draft(
                         partial(self._sampler_alone, request.sequence), partial(self._target, request),
-                        room=room, rows=len(requests),
+                        room=self.scheduler.room(request) - 1, rows=len(requests),
                     )  # fmt: skip
                 except Exception as error:  # a proposer's or a constraint's own
                     self.fail(request, error)
@@ -223,44 +253,69 @@ class BatchEngine:
             self.pool, [request.table for request in requests], [request.computed for request in requests]
         )
 
-    def _forward(self, requests: Sequence[Request]) -> None:
-        """The last token of each request and its draft through the model."""
+    def _decode(self, requests: Sequence[Request]) -> Tensor:
+        """The last token of each request and its draft through the model: logits [requests, vocab] behind the token."""
         rows = [[request.tokens[-1], *request.block.tokens] for request in requests]
         counts = [len(row) for row in rows]
-        widest = max(counts)
-        ids = torch.tensor([row + [0] * (widest - len(row)) for row in rows], device=self.model.device)
         begin = perf_counter()
-        with _part(requests, "forward"):
-            logits = self.model.forward(ids, self._cache_over(requests), lengths=counts, logits=widest)
+        logits = self._forward(requests, rows, all_logits=max(counts) > 1)
         took = perf_counter() - begin
-        self.forwards += 1
+        widest = logits.shape[1]
         for request, count, row in zip(requests, counts, logits, strict=True):
-            request.computed += count
-            request.forwards += 1
             request.block.open(row[widest - count :])
             request.clock.verify_s += took if request.block.draft else 0.0
         speculator = next((each.speculator for each in requests if each.speculator is not None), None)
         if speculator is not None:
             speculator.measure(len(requests) * widest, took)
+        if widest == 1:
+            return logits[:, 0]
+        return torch.cat([request.block.logits for request in requests])
 
-    def _prefill(self, request: Request, chunk: int) -> None:
-        """The next `chunk` tokens of a prompt through the model."""
-        ids = torch.tensor([request.tokens[request.computed : request.computed + chunk]], device=self.model.device)
-        with _part([request], "forward"):
-            logits = self.model.forward(ids, self._cache_over([request]))
+    def _prefill(self, requests: Sequence[Request], counts: Sequence[int]) -> Tensor:
+        """The next `counts` tokens of prompts through the model: logits [requests, vocab] behind them."""
+        rows = [
+            request.tokens[request.computed : request.computed + count]
+            for request, count in zip(requests, counts, strict=True)
+        ]
+        logits = self._forward(requests, rows)
+        for request, row in zip(requests, logits, strict=True):
+            if self.scheduler.prefix_cache:
+                self.pool.manager.remember(request.table, request.tokens[: request.computed])
+            request.block = Block()
+            request.block.open(row)
+        return logits[:, 0]
+
+    def _forward(
+        self, requests: Sequence[Request], rows: Sequence[Sequence[int]], *, all_logits: bool = False
+    ) -> Tensor:
+        """The next tokens of each request through the model.
+
+        Returns:
+            [requests, 1, vocab], behind the last token of each; or [requests, widest, vocab], aligned at the end.
+        """
+        counts = [len(row) for row in rows]
+        widest = max(counts)
+        ids = torch.tensor([[*row, *[0] * (widest - len(row))] for row in rows], device=self.model.device)
+        with _part(requests, "forward"):
+            logits = self.model.forward(
+                ids,
+                self._cache_over(requests),
+                lengths=None if min(counts) == widest else counts,
+                logits=widest if all_logits else 1,
+            )
         self.forwards += 1
-        request.computed += chunk
-        request.forwards += 1
-        self.pool.manager.remember(request.table, request.tokens[: request.computed])
-        request.block = Block()
-        request.block.open(logits)
+        for request, count in zip(requests, counts, strict=True):
+            request.computed += count
+            request.forwards += 1
+        return logits
 
-    def _draw(self, requests: Sequence[Request]) -> None:
-        """A token for each of the requests, whose blocks have logits for one."""
+    def _draw(self, requests: Sequence[Request], logits: Tensor | None = None) -> None:
+        """A token for each of the requests, whose blocks have logits for one: `logits` [requests, vocab]."""
         sequences = [request.sequence for request in requests]
         with _part(requests, "sample"):
             sampler = self._sampler_of(requests)
-            logits = torch.cat([request.block.logits for request in requests])
+            if logits is None:
+                logits = torch.cat([request.block.logits for request in requests])
             guesses = [request.block.guess for request in requests]
             draws: Sequence[Draw | Exception]
             try:
@@ -289,6 +344,10 @@ class BatchEngine:
             self._leave(request)
 
     def _leave(self, request: Request) -> None:
+        if isinstance(request.error, InvalidLogits):
+            # NaN in a block would reach the next row that has it, masked or not.
+            self.pool.clear([block for block in request.table.blocks if self.pool.manager.references[block] == 1])
+            request.computed = 0
         # What is behind the text may be of a draft, which nobody is to find.
         request.computed = min(request.computed, max(0, len(request.tokens) - 1))
         self.scheduler.remove(request)
@@ -327,9 +386,15 @@ class BatchEngine:
             return None
 
     def _settle(self, request: Request, mask: Row | None) -> None:
+        """Finishes a request that has reached its end; the mask of one that goes on may wait for the next forward pass."""
+        sequence = request.sequence
         try:
             with _part([request], "mask"):
-                request.sequence.settle(mask)
+                # Drafts begin with the mask, so it is there before them.
+                needed = mask is not None or request.speculator is not None or sequence.constraint is None
+                request.settled = needed or sequence.may_end
+                if request.settled:
+                    sequence.settle(mask)
         except Exception as error:  # a constraint's or a stop condition's own
             request.error = error
 

@@ -26,6 +26,8 @@ class Request:
         table: the blocks of its keys and values.
         computed: positions that these hold.
         cached: of the prompt's, those that were there before.
+        arrived, number: when it came, in the scheduler's steps, and the how-manieth it was.
+        settled: whether its mask is that of its next token.
         error: what ended it, if that was an error.
         created, admitted: seconds on a clock; 0.0: not admitted yet.
         times: seconds on the same clock, of each token.
@@ -43,6 +45,8 @@ class Request:
     computed: int = 0
     cached: int = 0
     arrived: int = 0
+    number: int = 0
+    settled: bool = True
     error: Exception | None = None
     created: float = 0.0
     admitted: float = 0.0

@@ -1,30 +1,51 @@
 """Who runs in the next step: admission by blocks, chunks of prompts beside decoding rows, fairness.  Touches no tensor.
 
-A request is admitted when the blocks for its prompt and all the tokens promised to it are there, counting what was promised to
-the running ones.  So a running request never has to give its blocks back to another.  The order is that of priority and
-age; whoever is first waits for room, and nobody passes it in the meantime, so a large request is not starved by small ones.
+The order is that of priority and age; whoever is first waits for room, and nobody passes it in the meantime, so a large
+request is not starved by small ones.  When a request is admitted, is a matter of `Admission`:
+
+- `"promised"`: when the blocks for its prompt and all the tokens promised to it are there, counting what was promised to the
+  running ones.  So nobody ever gives blocks back to another.
+- `"optimistic"`: when the blocks for the tokens that it has are there, and one for each that runs.  More run at a time where texts
+  end before their limit.  When blocks run out, the last in order gives its own back, waits, and is computed again.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import count
 from time import perf_counter
+from typing import Literal
 
 from engine.batching.request import Request
 from engine.caches.blocks import BlockManager
+from engine.caches.plan import required_blocks
 from engine.errors import EngineError
 
 AGING = 32
 """Steps of waiting that are worth one degree of priority."""
 
 
+Admission = Literal["promised", "optimistic"]
+ADMISSIONS: tuple[Admission, ...] = ("promised", "optimistic")
+
+
 @dataclass(frozen=True)
 class Plan:
-    """One step: rows that take one token each, and a chunk of one prompt."""
+    """One step.
+
+    Attributes:
+        decoding: rows that take one token each.
+        prefilling: rows that take the next part of their prompts.
+        counts: so many tokens of each of these.
+    """
 
     decoding: tuple[Request, ...] = ()
-    prefilling: Request | None = None
-    chunk: int = 0
+    prefilling: tuple[Request, ...] = ()
+    counts: tuple[int, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.decoding and not self.prefilling
 
 
 class Scheduler:
@@ -32,15 +53,29 @@ class Scheduler:
 
     Attributes:
         waiting, running: in the order of arrival and of admission.
+        preemptions: how often a request had to give its blocks back.
     """
 
-    def __init__(self, manager: BlockManager, max_sequences: int, chunk: int) -> None:
+    def __init__(
+        self,
+        manager: BlockManager,
+        max_sequences: int,
+        chunk: int,
+        *,
+        admission: Admission = "promised",
+        prefix_cache: bool = True,
+    ) -> None:
         if max_sequences < 1 or chunk < 1:
             raise EngineError(f"{max_sequences} sequences in chunks of {chunk} tokens: at least 1 of each")
+        if admission not in ADMISSIONS:
+            raise EngineError(f"unknown admission {admission!r}: choose {' or '.join(map(repr, ADMISSIONS))}")
         self.manager, self.max_sequences, self.chunk = manager, max_sequences, chunk
+        self.admission, self.prefix_cache = admission, prefix_cache
         self.waiting: list[Request] = []
         self.running: list[Request] = []
+        self.preemptions = 0
         self._clock = 0
+        self._numbers = count()
 
     def check(self, request: Request) -> None:
         """Raises EngineError where a request would not fit even alone."""
@@ -58,25 +93,32 @@ class Scheduler:
             EngineError: as `check`.
         """
         self.check(request)
-        request.arrived = self._clock
+        request.arrived, request.number = self._clock, next(self._numbers)
         self.waiting.append(request)
 
     def next_step(self) -> Plan:
         """Admits who fits, and says who runs; an empty plan where nothing is left to do."""
         self._clock += 1
         self._admit()
+        if self.admission == "optimistic":
+            self._make_room()
         decoding = tuple(request for request in self.running if request.pending == 1)
-        prefilling = next((request for request in self.running if request.pending > 1), None)
-        chunk = 0 if prefilling is None else min(self.chunk, prefilling.pending)
-        return Plan(decoding, prefilling, chunk)
+        prefilling, counts = self._next_prompts()
+        return Plan(decoding, prefilling, counts)
 
     def remove(self, request: Request) -> None:
         """Takes a request out, wherever it is, and gives its blocks back at once; what they hold can still be found."""
         for queue in (self.waiting, self.running):
             if request in queue:
                 queue.remove(request)
-        self.manager.remember(request.table, request.tokens[: request.computed])
-        self.manager.truncate(request.table, 0)
+        self._give_back(request)
+
+    def room(self, request: Request) -> int:
+        """Positions that a running request may take in the step that is planned, without others going short."""
+        size = self.manager.block_size
+        if self.admission == "promised":
+            return request.promised_blocks(size) * size - request.computed
+        return required_blocks(request.computed, 1, size) * size - request.computed
 
     @property
     def promised(self) -> int:
@@ -86,21 +128,76 @@ class Scheduler:
 
     @property
     def unpromised(self) -> int:
-        """Blocks that no running request holds or has been promised."""
+        """Blocks that no running request holds or has been promised; below 0 only with optimistic admission."""
         return self.manager.available - self.promised
 
     def _admit(self) -> None:
         while self.waiting and len(self.running) < self.max_sequences:
             first = min(self.waiting, key=self._order)
-            if first.promised_blocks(self.manager.block_size) > self.unpromised:
+            if not self._fits(first):
                 return
             self.waiting.remove(first)
-            # The last token of the prompt is computed in any case: its logits are wanted.
-            first.table = self.manager.reuse(first.tokens[:-1])
-            first.computed = first.cached = len(first.table.blocks) * self.manager.block_size
-            first.admitted = perf_counter()
+            self._reuse(first)
+            if not first.admitted:
+                first.admitted = perf_counter()
             self.running.append(first)
 
-    def _order(self, request: Request) -> tuple[int, int]:
+    def _fits(self, request: Request) -> bool:
+        if not self.running:
+            return True  # alone it fits: that was checked when it came
+        size = self.manager.block_size
+        shared = self.manager.held_by_others(request.tokens[:-1]) if self.prefix_cache else 0
+        if self.admission == "promised":
+            return request.promised_blocks(size) - shared <= self.unpromised
+        return required_blocks(len(request.tokens), 1, size) - shared <= self.manager.available - len(self.running)
+
+    def _reuse(self, request: Request) -> None:
+        """Takes up what the blocks already hold of the request's tokens behind what it has."""
+        if not self.prefix_cache or len(request.table.blocks) * self.manager.block_size != request.computed:
+            return
+        # The last token of the prompt is computed in any case: its logits are wanted.
+        found = self.manager.reuse_more(request.table, request.tokens[:-1]) * self.manager.block_size
+        request.computed += found
+        if not request.sequence.row.history.output_length:
+            request.cached += found
+
+    def _next_prompts(self) -> tuple[tuple[Request, ...], tuple[int, ...]]:
+        """Of the prompts that are not computed yet: a chunk of the oldest, and as many whole ones of about its length or
+        less as fit into a chunk beside it, padding included."""
+        chosen: list[Request] = []
+        counts: list[int] = []
+        for request in self.running:
+            if request.pending == 1:
+                continue
+            self._reuse(request)  # what was computed for others since it came
+            longest = max([*counts, min(request.pending, self.chunk)])
+            if chosen and (request.pending > self.chunk or longest * (len(chosen) + 1) > self.chunk):
+                break
+            chosen.append(request)
+            counts.append(min(request.pending, self.chunk))
+        return tuple(chosen), tuple(counts)
+
+    def _make_room(self) -> None:
+        """Takes their blocks from the last in order until the others can take their next step."""
+        while True:
+            prompts = zip(*self._next_prompts(), strict=True)
+            steps = [*((request, 1) for request in self.running if request.pending == 1), *prompts]
+            needed = sum(self.manager.needed(request.table, request.computed, new) for request, new in steps)
+            if needed <= self.manager.available or len(self.running) == 1:
+                return
+            last = max(self.running, key=self._order)
+            self.running.remove(last)
+            self._give_back(last)
+            last.computed = 0
+            self.waiting.append(last)
+            self.preemptions += 1
+
+    def _give_back(self, request: Request) -> None:
+        if self.prefix_cache:
+            self.manager.remember(request.table, request.tokens[: request.computed])
+        self.manager.truncate(request.table, 0)
+
+    def _order(self, request: Request) -> tuple[int, int, int]:
+        """The lower goes first."""
         age = self._clock - request.arrived
-        return -(request.priority + age // AGING), request.arrived
+        return -(request.priority + age // AGING), request.arrived, request.number

@@ -18,6 +18,7 @@ class Usage:
         promised_blocks: those that running sequences do not hold yet and may still take.
         slots: positions that running sequences have computed.
         steps, forwards: steps and forward passes so far.
+        preemptions: how often a sequence had to give its blocks back so far.
     """
 
     running: int
@@ -31,6 +32,7 @@ class Usage:
     slots: int
     steps: int
     forwards: int
+    preemptions: int
 
     @property
     def filled(self) -> float:

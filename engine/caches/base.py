@@ -78,8 +78,12 @@ class Cache(ABC):
     def _take(self, rows: Sequence[int]) -> Self:
         """A cache of the same kind with copies of `rows`."""
 
-    def begin(self, new: int) -> None:
-        """Opens a step of `new` positions after the end of each row (shorter rows may leave some of them unused)."""
+    def begin(self, new: int, counts: Sequence[int] | None = None) -> None:
+        """Opens a step of `new` positions after the end of each row.
+
+        `counts` are those of each row that will be committed at most, where that is known: the others take no room in
+        caches that have it by the row.
+        """
         self.reserve(self.longest + new)
         self._new = new
         self._slots = None

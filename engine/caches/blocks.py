@@ -27,9 +27,14 @@ def content_key(before: Key, tokens: Sequence[int]) -> Key:
 
 @dataclass
 class BlockTable:
-    """The blocks of one row, in order; the last may be partly filled."""
+    """The blocks of one row, in order; the last may be partly filled.
+
+    Attributes:
+        keys: those of its first full blocks, as far as they were worked out.
+    """
 
     blocks: list[int] = field(default_factory=list)
+    keys: list[Key] = field(default_factory=list)
 
 
 class BlockManager:
@@ -105,7 +110,7 @@ class BlockManager:
                 self.references[last] -= 1
                 copies.append((last, fresh))
             else:
-                self._forget(last)  # what is written next is not what its key says
+                self.forget(last)  # what is written next is not what its key says
         while len(table.blocks) * self.block_size < length + new:
             table.blocks.append(self._take())
         return copies
@@ -116,35 +121,64 @@ class BlockManager:
         for block in table.blocks[keep:]:
             self._release(block)
         del table.blocks[keep:]
+        del table.keys[length // self.block_size :]
 
     def fork(self, table: BlockTable, length: int) -> BlockTable:
         """Another table with the same first `length` positions."""
         shared = table.blocks[: -(-length // self.block_size)]
         for block in shared:
             self.references[block] += 1
-        return BlockTable(list(shared))
+        return BlockTable(list(shared), table.keys[: length // self.block_size])
 
     def remember(self, table: BlockTable, tokens: Sequence[int]) -> None:
-        """Gives the full blocks of a row that begins with `tokens` their keys, so that `reuse` finds them."""
-        key = b""
-        for at in range(min(len(tokens) // self.block_size, len(table.blocks))):
-            key = content_key(key, tokens[at * self.block_size : (at + 1) * self.block_size])
-            block = table.blocks[at]
+        """Gives the full blocks of a row that begins with `tokens` their keys, so that `reuse` finds them.
+
+        `tokens` are those of the row's positions; a table is not to be remembered for others before it is truncated.
+        """
+        known = len(table.keys)
+        self._extend_keys(table.keys, tokens, min(len(tokens) // self.block_size, len(table.blocks)))
+        for block, key in zip(table.blocks[known:], table.keys[known:], strict=False):
             if key not in self._block_of and block not in self._key_of:
                 self._block_of[key], self._key_of[block] = block, key
 
     def reuse(self, tokens: Sequence[int]) -> BlockTable:
         """A table of the full blocks, from the beginning on, whose contents are those of `tokens`."""
-        table, key = BlockTable(), b""
-        for at in range(len(tokens) // self.block_size):
-            key = content_key(key, tokens[at * self.block_size : (at + 1) * self.block_size])
-            block = self._block_of.get(key)
-            if block is None:
-                break
+        table = BlockTable()
+        self.reuse_more(table, tokens)
+        return table
+
+    def reuse_more(self, table: BlockTable, tokens: Sequence[int]) -> int:
+        """Puts the blocks that are known to continue a table of full blocks behind them; the number of blocks."""
+        before = len(table.blocks)
+        found, keys = self._find(table.keys, before, tokens)
+        for block in found:
             self._idle.pop(block, None)
             self.references[block] += 1
-            table.blocks.append(block)
-        return table
+        table.blocks.extend(found)
+        table.keys[:] = keys[: len(table.blocks)]
+        return len(found)
+
+    def held_by_others(self, tokens: Sequence[int]) -> int:
+        """Blocks that `reuse` would find and that some table holds, so that they take no room."""
+        found, _ = self._find([], 0, tokens)
+        return sum(self.references[block] > 0 for block in found)
+
+    def _find(self, keys: Sequence[Key], blocks: int, tokens: Sequence[int]) -> tuple[list[int], list[Key]]:
+        """The known blocks of `tokens` behind its first `blocks`, and the keys of all; `keys` are the known ones."""
+        found, keys, size = list[int](), list(keys), self.block_size
+        for at in range(blocks, len(tokens) // size):
+            self._extend_keys(keys, tokens, at + 1)
+            block = self._block_of.get(keys[at])
+            if block is None:
+                break
+            found.append(block)
+        return found, keys
+
+    def _extend_keys(self, keys: list[Key], tokens: Sequence[int], blocks: int) -> None:
+        """Works out the keys of the first `blocks` blocks of `tokens` that are not among `keys` yet."""
+        size = self.block_size
+        for at in range(len(keys), blocks):
+            keys.append(content_key(keys[-1] if keys else b"", tokens[at * size : (at + 1) * size]))
 
     def _must_copy(self, table: BlockTable, length: int) -> bool:
         return bool(length % self.block_size) and self.references[table.blocks[length // self.block_size]] > 1
@@ -154,7 +188,7 @@ class BlockManager:
             block = self._free.popleft()
         else:
             block, _ = self._idle.popitem(last=False)  # the one that has been without a row for longest
-            self._forget(block)
+            self.forget(block)
         self.references[block] = 1
         return block
 
@@ -166,7 +200,8 @@ class BlockManager:
             else:
                 self._free.append(block)
 
-    def _forget(self, block: int) -> None:
+    def forget(self, block: int) -> None:
+        """Takes a block's key from it, because what is in it changes."""
         key = self._key_of.pop(block, None)
         if key is not None:
             del self._block_of[key]

@@ -48,8 +48,8 @@ class OffloadedCache(DynamicCache):
             flat = torch.from_file(file.name, shared=True, size=math.prod(shape), dtype=self.dtype)
         return flat.view(shape)
 
-    def begin(self, new: int) -> None:
-        super().begin(new)
+    def begin(self, new: int, counts: Sequence[int] | None = None) -> None:
+        super().begin(new, counts)
         self._fetched.clear()
         shapes = [(self.batch, self.config.kv_heads, self._capacity, tensor[0].shape[-1]) for tensor in self._sides]
         if not self._buffers or self._buffers[0][0].shape != shapes[0]:

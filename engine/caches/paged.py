@@ -30,9 +30,9 @@ class BlockPool:
         self.config, self.most = config, most
         self.manager = BlockManager(block_size)
         widths = (config.head_dim, config.value_dim)
-        # [block, kv_heads, block_size, width]; a layer's keys and values each in one tensor
+        # [block, kv_heads, block_size, width]; a layer's keys and values each in one tensor.  The last block is `spare`.
         self.tensors = [
-            tuple(torch.zeros((0, config.kv_heads, block_size, width), device=device, dtype=dtype) for width in widths)
+            tuple(torch.zeros((1, config.kv_heads, block_size, width), device=device, dtype=dtype) for width in widths)
             for _ in range(config.layers)
         ]
         if most:
@@ -63,6 +63,19 @@ class BlockPool:
             for tensor in pair:
                 tensor[list(targets)] = tensor[list(sources)]
 
+    def clear(self, blocks: Sequence[int]) -> None:
+        """Writes zeros, which nobody finds any more: a masked NaN would still spoil what the next row mixes."""
+        for block in blocks:
+            self.manager.forget(block)
+        for pair in self.tensors:
+            for tensor in pair:
+                tensor[list(blocks)] = 0
+
+    @property
+    def spare(self) -> int:
+        """The block that belongs to nobody: padding is written there, and read from there."""
+        return self.manager.blocks
+
     @property
     def nbytes(self) -> int:
         """Bytes of all blocks."""
@@ -70,9 +83,10 @@ class BlockPool:
 
     def _grow(self, blocks: int) -> None:
         def grown(tensor: Tensor) -> Tensor:
-            more = tensor.new_zeros((blocks, *tensor.shape[1:]))
+            if self.manager.blocks:
+                return torch.cat((tensor, tensor.new_zeros((blocks, *tensor.shape[1:]))))
             # Zeros that nobody has written take no memory of the host yet: a first allocation must not copy them.
-            return torch.cat((tensor, more)) if tensor.shape[0] else more
+            return tensor.new_zeros((1 + blocks, *tensor.shape[1:]))
 
         self.tensors = [tuple(map(grown, pair)) for pair in self.tensors]
         self.manager.grow(blocks)
@@ -156,16 +170,22 @@ class PagedCache(Cache):
     def reserve(self, positions: int) -> None:
         self._extend([max(0, positions - length) for length in self.lengths])
 
-    def begin(self, new: int) -> None:
-        self._extend([new] * self.batch)
+    def begin(self, new: int, counts: Sequence[int] | None = None) -> None:
+        self._extend([new] * self.batch if counts is None else counts)
         self._new, self._slots = new, None
         size = self.pool.manager.block_size
         width = -(-(self.longest + new) // size)
-        # Rows that are shorter repeat block 0 at their end; the mask hides it.
-        rows = [table.blocks[:width] + [0] * (width - len(table.blocks)) for table in self.tables]
+        # Rows that are shorter end in the spare block, which the mask hides.
+        spare = self.pool.spare
+        rows = [table.blocks[:width] + [spare] * (width - len(table.blocks)) for table in self.tables]
         self._index = torch.tensor(rows, device=self.device)
         positions = torch.tensor(self.lengths, device=self.device).unsqueeze(1) + torch.arange(new, device=self.device)
-        self._places = self._index.gather(1, positions // size), positions % size
+        blocks = self._index.gather(1, positions // size)
+        if counts is not None and min(counts) < new:
+            # Not into a row's own blocks: others may share the one in which it ends.
+            padding = torch.arange(new, device=self.device) >= torch.tensor(counts, device=self.device).unsqueeze(1)
+            blocks.masked_fill_(padding, spare)
+        self._places = blocks, positions % size
 
     def advance(self, counts: int | Sequence[int]) -> None:
         super().advance(counts)
