@@ -20,6 +20,9 @@ from engine.speculation.draft import FORCED, Drafted
 MOST_GUESSED = 15
 """Guesses of a block at most; with the token before them 16 rows."""
 
+_FARTHEST = 3
+"""Guesses of one source from its fourth on are taken to be alike."""
+
 Lookahead = str | int
 """`"adaptive"`, `"heuristic"`, or a number of guesses."""
 
@@ -85,7 +88,7 @@ class Acceptance:
 
     HOPE = 0.8
     LEARNING = 0.25
-    FORGETTING = 0.02
+    FORGETTING = 0.01
 
     rate: float = HOPE
 
@@ -141,7 +144,7 @@ class Adaptive:
     """The most tokens for the time.
 
     Attributes:
-        acceptance: by source.
+        acceptance: by source and place (`_kinds`).
     """
 
     def __init__(
@@ -152,7 +155,7 @@ class Adaptive:
             costs: of the target's forward passes.
             guess_cost: what a guess of the proposer takes, in passes of one row, until it is measured.
             source: of the proposer's guesses that cost something.
-            acceptance: rates by source to begin with.
+            acceptance: rates to begin with.
         """
         self._costs, self._guess_cost, self._source = costs, guess_cost, source
         self._measures = not isinstance(costs, NominalCosts)
@@ -162,45 +165,54 @@ class Adaptive:
     def most(self, rows: int) -> int:
         if not self._guess_cost:
             return MOST_GUESSED
-        one = Drafted(-1, self._source)
-        best = self._best([one] * MOST_GUESSED, rows, self._seconds_of_guess())
+        kinds = _kinds([Drafted(-1, self._source)] * MOST_GUESSED)
+        best = self._best(kinds, rows, self._seconds_of_guess())
         if best == 0:
-            self._of(self._source).forget()
+            self._of(kinds[0]).forget()
         return best
 
     def keep(self, draft: Sequence[Drafted], rows: int) -> int:
-        count = self._best(draft, rows, 0.0)
+        kinds = _kinds(draft)
+        count = self._best(kinds, rows, 0.0)
         if count < len(draft):
-            self._of(draft[count].source).forget()
+            self._of(kinds[count]).forget()
         return count
 
     def observe(self, draft: Sequence[Drafted], accepted: int, drafted: int, seconds: float) -> None:
-        for drafted_token in draft[:accepted]:
-            self._of(drafted_token.source).observe(True)
-        if accepted < len(draft):
-            self._of(draft[accepted].source).observe(False)
+        for at, kind in enumerate(_kinds(draft)):
+            if at <= accepted:
+                self._of(kind).observe(at < accepted)
         if self._measures and drafted and self._guess_cost:
             each = seconds / drafted
             last = self._guess_seconds
             self._guess_seconds = each if last is None else last + 0.25 * (each - last)
 
-    def _of(self, source: str) -> Acceptance:
-        return self.acceptance.setdefault(source, Acceptance())
+    def _of(self, kind: str) -> Acceptance:
+        return self.acceptance.setdefault(kind, Acceptance())
 
     def _seconds_of_guess(self) -> float:
         return self._guess_cost * self._costs.of(1) if self._guess_seconds is None else self._guess_seconds
 
-    def _best(self, draft: Sequence[Drafted], rows: int, guess: float) -> int:
+    def _best(self, kinds: Sequence[str], rows: int, guess: float) -> int:
         """The n with the most tokens for the time of a step that other sequences take part in alike."""
         held = tokens = 1.0
         best, best_rate = 0, 1.0 / (self._costs.of(rows) / rows)
-        for n, drafted in enumerate(draft, 1):
-            held *= self._of(drafted.source).rate
+        for n, kind in enumerate(kinds, 1):
+            held *= self._of(kind).rate
             tokens += held
             rate = tokens / (self._costs.of(rows * (n + 1)) / rows + n * guess)
             if rate > best_rate:
                 best, best_rate = n, rate
         return best
+
+
+def _kinds(draft: Sequence[Drafted]) -> list[str]:
+    """Each guess by its source and how far it goes beyond that source's first, as acceptance is counted."""
+    kinds, run = [], 0
+    for at, drafted in enumerate(draft):
+        run = run + 1 if at and draft[at - 1].source == drafted.source else 0
+        kinds.append(f"{drafted.source}.{min(run, _FARTHEST)}")
+    return kinds
 
 
 def check_lookahead(lookahead: object) -> None:

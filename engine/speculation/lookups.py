@@ -43,8 +43,8 @@ class NGram:
     name, cost, draws, wants_state = "ngram", 0.0, False, False
 
     def __init__(self, longest: int = 4, fold: Fold | None = None) -> None:
-        """`fold` gives tokens that differ by a leading space the same number, and `None` for those that say nothing when
-        they match alone; without it tokens match as they are, and at least two."""
+        """`fold` gives words that differ by a leading space the same number, and `None` for what is no word, which says
+        less when it matches alone; without it tokens match as they are, and at least two."""
         self.longest, self.fold = longest, fold
 
     def begin(self, prompt: Sequence[int], group: Hashable = None) -> Drafter:
@@ -69,7 +69,8 @@ class _NGramDrafter:
             if place is not None:
                 # Where the match overlaps the end, what follows it is what it begins with, again and again.
                 following = [tokens[place + at % (len(tokens) - place)] for at in range(most)]
-                frontier.extend(following, f"ngram{size}")
+                says = size > 1 or self._fold is None or self._fold(tokens[-1]) is not None
+                frontier.extend(following, f"ngram{size if says else 0}")
                 return
 
     def _index(self, tokens: Sequence[int], end: int) -> None:
@@ -87,8 +88,6 @@ class _NGramDrafter:
         if self._fold is None:
             return tuple(tokens[end - size : end])
         first = self._fold(tokens[end - size])
-        if first is None and size == 1:
-            return None
         return (first if first is not None else ~tokens[end - size], *tokens[end - size + 1 : end])
 
     def close(self, output: Sequence[int]) -> None:
