@@ -120,7 +120,7 @@ class TestAdaptive:
 
     def test_hope_comes_back(self) -> None:
         acceptance = Acceptance(0.1)
-        for _ in range(400):
+        for _ in range(600):
             acceptance.forget()
         assert acceptance.rate == pytest.approx(Acceptance.HOPE, abs=0.01)
 
