@@ -8,8 +8,8 @@ their children as `Value`s again.  Everything that recognises, generates or meas
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
 
 from grammars.regular import Rx
 
@@ -31,8 +31,7 @@ class Value(Protocol, Hashable):
         """Whether no JSON value satisfies this position (least fixpoint through recursion)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Property:
+class Property(NamedTuple):
     """A declared key of an object and what its value must satisfy."""
 
     name: str
@@ -40,16 +39,14 @@ class Property:
     required: bool
 
 
-@dataclass(frozen=True, slots=True)
-class KeyGroup:
+class KeyGroup(NamedTuple):
     """Undeclared keys: every key in `names` (decoded code points) that is no declared property may hold `value`."""
 
     names: Rx
     value: Value
 
 
-@dataclass(frozen=True, slots=True)
-class KeyWitness:
+class KeyWitness(NamedTuple):
     """At least one property whose key is in `names` must hold a `value` (negated `additionalProperties`, …)."""
 
     names: Rx
@@ -71,6 +68,12 @@ class ObjectShape:
     min_properties: int = 0
     max_properties: int | None = None
     witnesses: tuple[KeyWitness, ...] = ()
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+
+    def __hash__(self) -> int:
+        return self._hash or _hashed(
+            self, (self.properties, self.groups, self.min_properties, self.max_properties, self.witnesses)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +100,12 @@ class ArrayShape:
     counts: tuple[ItemCount, ...] = ()
     unique: bool = False
     repeated: bool = False
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+
+    def __hash__(self) -> int:
+        return self._hash or _hashed(
+            self, (self.prefix, self.rest, self.min_items, self.max_items, self.counts, self.unique, self.repeated)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,3 +124,14 @@ class Alternatives:
     string: Rx
     arrays: tuple[ArrayShape, ...]
     objects: tuple[ObjectShape, ...]
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+
+    def __hash__(self) -> int:
+        return self._hash or _hashed(self, (self.literals, self.number, self.string, self.arrays, self.objects))
+
+
+def _hashed(shape: ObjectShape | ArrayShape | Alternatives, parts: tuple[object, ...]) -> int:
+    """The hash of a shape, kept on it: shapes are large, and keys of many tables."""
+    found = hash((type(shape), parts)) or 1
+    object.__setattr__(shape, "_hash", found)
+    return found

@@ -9,6 +9,7 @@ from grammars.errors import LimitExceeded
 from grammars.regular.build import difference
 from grammars.regular.charset import ANY, sample
 from grammars.regular.derive import moves, raw_moves
+from grammars.regular.endless import is_endless, less_length
 from grammars.regular.lengths import length_gap
 from grammars.regular.rx import (
     BOOLEAN,
@@ -43,10 +44,24 @@ def is_empty(rx: Rx) -> bool:
     """
     known = _known_empty(rx)
     if known is None:
+        if rx._endless is None and _is_long(rx):
+            return False
         _search(rx)
         known = rx._empty
         assert known is not None
     return known
+
+
+def _is_long(rx: Rx) -> bool:
+    """Whether a language asks for long words, and there are words of any length without that."""
+    shorter = less_length(rx)
+    if shorter is None:
+        return False
+    with bounded(STEP_LIMIT, refusal="a regular expression takes too many steps to be told from nothing"):
+        rx._endless = is_endless(shorter)
+    if rx._endless:
+        rx._empty = False
+    return rx._endless
 
 
 def _known_empty(rx: Rx) -> bool | None:

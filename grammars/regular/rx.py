@@ -55,10 +55,12 @@ class Rx:
         "_completion",
         "_derivatives",
         "_empty",
+        "_endless",
         "_gap",
         "_live",
         "_raw",
         "_relaxed",
+        "_shorter",
         "_shortest",
         "_slack",
         "a",
@@ -89,6 +91,8 @@ class Rx:
     _live: Moves | None
     _derivatives: tuple[tuple[int, int, Rx], ...] | None
     _empty: bool | None
+    _endless: bool | None
+    _shorter: Rx | None
     _shortest: str | None
     _completion: int | None
     _relaxed: tuple[int, Rx] | None
@@ -162,7 +166,8 @@ def intern(
         node.most = most
         node.serial = next(_serials)
         node._raw = node._live = node._derivatives = None
-        node._empty = node._shortest = node._completion = node._gap = node._slack = node._relaxed = None
+        node._empty = node._endless = node._shorter = node._shortest = node._completion = None
+        node._gap = node._slack = node._relaxed = None
         entry = _Entry(node, _forget)
         entry.key = key
         _table[key] = entry
