@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from constrained.automata.character_classes import is_bare
 from constrained.automata.machine import Machine
 from constrained.automata.strings import Languages, string_start
 from constrained.automata.transitions import Transitions
@@ -33,6 +34,8 @@ BARRED = -1
 @lru_cache(maxsize=8192)
 def encoded_key(name: str) -> bytes:
     """A name as JSON printers write it, without the opening quote."""
+    if is_bare(name):
+        return name.encode() + b'"'
     try:
         return json.dumps(name, ensure_ascii=False)[1:].encode()
     except UnicodeEncodeError:  # half a surrogate pair, which only an escape can write

@@ -68,6 +68,7 @@ class Machine:
         self.states: NDArray[np.int32] = np.empty((count, t.STATE_COLUMNS), dtype=np.int32)
         self.maps: NDArray[np.uint8] = np.empty(_MAPS * 256, dtype=np.uint8)
         self.actions: NDArray[np.int64] = np.empty(count * _ACTIONS_PER_STATE, dtype=np.int64)
+        self._most_actions = count * _ACTIONS_PER_STATE
         self._state_items = self.states.data.cast("B").cast("i")  # quicker than numpy, an item at a time
         self._action_items = self.actions.data.cast("B").cast("q")
         self.loops: NDArray[np.uint64] = np.zeros((count, 3), dtype=np.uint64)
@@ -183,9 +184,12 @@ class Machine:
 
     def define(self, state: int, map_number: int, actions: Sequence[int]) -> None:
         """The transitions of `state`: its class map, and the actions at the end of the text and of each class."""
-        count = len(actions)
-        block = self.new_actions(count)
-        self._action_items[block : block + count] = array("q", actions)
+        block = self.action_count
+        end = block + len(actions)
+        if end > self._most_actions:
+            self.new_actions(len(actions))
+        self.action_count = end
+        self._action_items[block:end] = array("q", actions)
         at = state * t.STATE_COLUMNS
         self._state_items[at + t.S_MAP] = map_number
         self._state_items[at + t.S_ACTIONS] = (
@@ -295,8 +299,8 @@ class Machine:
     def new_actions(self, count: int) -> int:
         """The first of `count` consecutive actions that are still to be written."""
         first = self.action_count
-        if first + count > self.actions.shape[0]:
-            raise LimitExceeded(f"more than {self.actions.shape[0]} transitions; raise Limits.states")
+        if first + count > self._most_actions:
+            raise LimitExceeded(f"more than {self._most_actions} transitions; raise Limits.states")
         self.action_count = first + count
         return first
 

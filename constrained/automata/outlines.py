@@ -20,6 +20,7 @@ from constrained.automata.excluded import ArrayBut, ObjectBut
 from constrained.automata.item_plans import ItemPlan, Items, LinkedItems
 from constrained.automata.linked_members import LinkedMembers, Members, Plan
 from constrained.automata.machine import Machine, expand_literal
+from constrained.automata.object_frames import ObjectFrame
 from constrained.automata.property_plans import loose_end, seen_names, unknown_names
 from grammars.errors import GrammarError
 from grammars.json_schema.cheapest import cheapest_string, quoted
@@ -87,8 +88,8 @@ def _string(_canonical: bool, languages: tuple[Rx, ...]) -> Ways:
             yield quoted(cheapest_string(rx))[1:].encode()
 
 
-def _words(words: tuple[keys.Word, ...], first: int, end: int, depth: int) -> Ways:
-    for word, _ in words[first:end]:
+def _words(names: keys.WordList, first: int, end: int, depth: int) -> Ways:
+    for word, _ in names.words[first:end]:
         yield word[depth:]
 
 
@@ -155,7 +156,7 @@ def _array_of_nodes(shape: ArrayShape | ArrayBut) -> Iterator[ArrayShape]:
 def _object_of_nodes(shape: ObjectShape | ObjectBut) -> Iterator[ObjectShape]:
     if isinstance(shape, ObjectShape):
         plain = all(isinstance(one.value, Node) for one in shape.properties)
-        members = [replace(one, value=_as_node(one.value)) for one in shape.properties]
+        members = [one._replace(value=_as_node(one.value)) for one in shape.properties]
         yield shape if plain else replace(shape, properties=tuple(members))
 
 
@@ -185,19 +186,19 @@ def _name(member: tuple[str, Any]) -> str:
 # ---- objects
 
 
-def _object_first(gap: Rx, frame: objects.ObjectFrame, progress: Progress) -> Ways:
+def _object_first(gap: Rx, frame: ObjectFrame, progress: Progress) -> Ways:
     return _after_gap(gap, _members(frame, progress))
 
 
-def _object_next(gap: Rx, frame: objects.ObjectFrame, progress: Progress) -> Ways:
+def _object_next(gap: Rx, frame: ObjectFrame, progress: Progress) -> Ways:
     return _after_gap(gap, _continued(_members(frame, progress), b"}"))
 
 
-def _object_comma(gap: Rx, frame: objects.ObjectFrame, progress: Progress) -> Ways:
+def _object_comma(gap: Rx, frame: ObjectFrame, progress: Progress) -> Ways:
     return _after_gap(gap, _members(frame, progress, least=1))
 
 
-def _object_name(frame: objects.ObjectFrame, progress: Progress) -> Ways:
+def _object_name(frame: ObjectFrame, progress: Progress) -> Ways:
     for rest in _members(frame, progress, least=1):
         yield rest[1:]
 
@@ -212,7 +213,7 @@ def _continued(rests: Ways, end: bytes) -> Ways:
         yield rest if rest == end else b"," + rest
 
 
-def _members(frame: objects.ObjectFrame, progress: Progress, least: int = 0) -> Ways:
+def _members(frame: ObjectFrame, progress: Progress, least: int = 0) -> Ways:
     """The members that each alternative is short of, and the closing brace."""
     for plan, one in zip(frame.plans, progress, strict=True):
         shape = None if one is None else _left_of_object(plan, one, least)

@@ -71,8 +71,8 @@ def relax_counters(rx: Rx, horizon: int) -> Rx:
 
 
 def _relax(rx: Rx, horizon: int) -> Rx:
-    if rx._relaxed is not None and rx._relaxed[0] == horizon:
-        return rx._relaxed[1]
+    if rx._relaxed is not None and rx._horizon == horizon:
+        return rx._relaxed
     kind = rx.kind
     result = rx
     if kind == REPEAT:
@@ -103,7 +103,7 @@ def _relax(rx: Rx, horizon: int) -> Rx:
             bound = completion_bound(rest)
             if limit.most is not None and bound is not None and limit.most >= horizon + bound:
                 result = _relax(rest, horizon)
-    rx._relaxed = (horizon, result)
+    rx._relaxed, rx._horizon = result, horizon
     return result
 
 
@@ -124,9 +124,9 @@ def counter_slack(rx: Rx) -> tuple[Rx, int]:
         prefixes of words, of at most `slack` code points.  `.{0,20}` gives `(ALL, 20)`.  Without such counters the base
         is `rx` itself and the slack `NO_COUNTERS`.
     """
-    if rx._slack is None:
-        rx._slack = _counter_slack(rx)
-    return rx._slack
+    if rx._opened is None:
+        rx._opened, rx._slack = _counter_slack(rx)
+    return rx._opened, rx._slack
 
 
 def _counter_slack(rx: Rx) -> tuple[Rx, int]:

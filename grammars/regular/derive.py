@@ -5,6 +5,7 @@ from __future__ import annotations
 from grammars.effort import spend
 from grammars.regular.build import ALL, complement, follow, intersect, repeat, union
 from grammars.regular.charset import ANY, chars, contains, join_all, meet, minus, single
+from grammars.regular.counters import completion_bound
 from grammars.regular.rx import (
     BOOLEAN,
     CHARS,
@@ -205,13 +206,37 @@ def moves(rx: Rx) -> Moves:
     """
     found = rx._live
     if found is None:
+        found = _counted_moves(rx) if rx.kind == INTERSECT else None
+        if found is not None:
+            rx._live = found
+            return found
         found = raw_moves(rx)
         if rx.flags & BOOLEAN:
             from grammars.regular.explore import is_empty
 
-            found = tuple(move for move in found if not is_empty(move[1]))
+            live = [move for move in found if not is_empty(move[1])]
+            found = found if len(live) == len(found) else tuple(live)
         rx._live = found
     return found
+
+
+def _counted_moves(rx: Rx) -> Moves | None:
+    """The moves of a language with a limit on the length that is still far: none of them can become empty."""
+    if len(rx.a) != 2:
+        return None
+    limit, rest = rx.a
+    if not (limit.kind == REPEAT and limit.a is ANY):
+        limit, rest = rest, limit
+        if not (limit.kind == REPEAT and limit.a is ANY):
+            return None
+    if limit.least or limit.most is None or rest.kind not in (CONCAT, UNION):
+        return None
+    bound = completion_bound(rest)
+    if bound is None or limit.most <= bound:
+        return None
+    spend()
+    left = repeat(ANY, 0, limit.most - 1)
+    return _grouped([(charset, intersect(target, left)) for charset, target in raw_moves(rest)])
 
 
 def derivatives(rx: Rx) -> tuple[tuple[int, int, Rx], ...]:

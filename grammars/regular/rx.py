@@ -57,7 +57,9 @@ class Rx:
         "_empty",
         "_endless",
         "_gap",
+        "_horizon",
         "_live",
+        "_opened",
         "_raw",
         "_relaxed",
         "_shorter",
@@ -95,8 +97,10 @@ class Rx:
     _shorter: Rx | None
     _shortest: str | None
     _completion: int | None
-    _relaxed: tuple[int, Rx] | None
-    _slack: tuple[Rx, int] | None
+    _relaxed: Rx | None
+    _horizon: int
+    _opened: Rx | None
+    _slack: int
     _gap: int | None
 
     def __repr__(self) -> str:
@@ -167,7 +171,7 @@ def intern(
         node.serial = next(_serials)
         node._raw = node._live = node._derivatives = None
         node._empty = node._endless = node._shorter = node._shortest = node._completion = None
-        node._gap = node._slack = node._relaxed = None
+        node._gap = node._opened = node._relaxed = None
         entry = _Entry(node, _forget)
         entry.key = key
         _table[key] = entry
