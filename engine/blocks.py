@@ -65,10 +65,17 @@ class SelfAttention:
         queries = turned.narrow(1, 0, self.query_heads)
         keys = turned.narrow(1, self.query_heads, self.kv_heads)
         values = heads.narrow(2, turned_heads, self.kv_heads).transpose(1, 2)
-        mask, causal = step.mask(self.window, self.layer)
+        mixed = None
         if step.cache is not None:
-            keys, values = step.cache.update(self.layer, keys, values)
-        mixed = attend(queries, keys, values, mask, causal, step.backend, scale=self.scale, softcap=self.softcap)
+            mixed = step.cache.attend(
+                self.layer, queries, keys, values, step.backend,
+                window=self.window, scale=self.scale, softcap=self.softcap,
+            )  # fmt: skip
+        if mixed is None:
+            mask, causal = step.mask(self.window, self.layer)
+            if step.cache is not None:
+                keys, values = step.cache.update(self.layer, keys, values)
+            mixed = attend(queries, keys, values, mask, causal, step.backend, scale=self.scale, softcap=self.softcap)
         return mixed.transpose(1, 2).reshape(batch, new, self.query_heads * self.head_dim)
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from importlib.util import find_spec
 from typing import Literal
 
 import torch
@@ -67,6 +68,12 @@ def choose_numbers(dtype: str | torch.dtype, device: torch.device) -> tuple[torc
     if device.type != "cpu":
         raise DeviceError(f"{dtype} weights run on the CPU, not on {device}: pass dtype='bfloat16' or device='cpu'")
     return torch.bfloat16, dtype
+
+
+@cache
+def has_triton() -> bool:
+    """Whether Triton is installed (the extra `cuda`; CUDA builds of torch bring it along)."""
+    return find_spec("triton") is not None
 
 
 @cache

@@ -35,7 +35,7 @@ class Model:
         config: shape and options, the end tokens among them.
         text: tokenizer and chat template, where the model's files have them.
         device, dtype: where and in what the weights are.
-        backend: attention backend, `"sdpa"` or `"math"`.
+        backend: attention backend; one of `engine.attention.BACKENDS`, to be set before a forward pass.
     """
 
     def __init__(self, config: ModelConfig, weights: Mapping[str, Tensor], text: Text | None = None) -> None:

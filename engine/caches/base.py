@@ -13,6 +13,7 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor
 
+from engine.attention import Backend
 from engine.config import ModelConfig
 from engine.errors import CacheError, TrainingError
 
@@ -108,6 +109,26 @@ class Cache(ABC):
         if keys.shape[2] != self._new:
             raise CacheError(f"{keys.shape[2]} new positions in a step opened for {self._new}: call begin first")
         return self._store(layer, keys, values)
+
+    def attend(
+        self,
+        layer: int,
+        queries: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        backend: Backend,
+        *,
+        window: int,
+        scale: float | None,
+        softcap: float,
+    ) -> Tensor | None:
+        """Writes as `update` and attends over what the cache holds where it lies; `None`, and nothing is written, where
+        this cache cannot, or `backend` is another.
+
+        Args:
+            queries: [batch, query_heads, new, head_dim]; the others as `engine.paged_attention.paged_attend` has them.
+        """
+        return None
 
     def advance(self, counts: int | Sequence[int]) -> None:
         """Closes the step: the first `counts` of the new positions (of every row, or row by row) are committed."""

@@ -8,10 +8,13 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor
 
+from engine.attention import Backend, note
 from engine.caches.base import Cache
 from engine.caches.blocks import BlockManager, BlockTable
 from engine.config import ModelConfig
+from engine.devices import has_triton
 from engine.errors import CacheError
+from engine.paged_attention import MOST_QUERIES, paged_attend
 
 BLOCK_SIZE = 16
 
@@ -120,6 +123,7 @@ class PagedCache(Cache):
         self.tables = [BlockTable() for _ in range(batch)]
         self._owns_blocks = True
         self._index: Tensor | None = None
+        self._held: Tensor | None = None
         self._places: tuple[Tensor, Tensor] | None = None
 
     @classmethod
@@ -179,7 +183,8 @@ class PagedCache(Cache):
         spare = self.pool.spare
         rows = [table.blocks[:width] + [spare] * (width - len(table.blocks)) for table in self.tables]
         self._index = torch.tensor(rows, device=self.device)
-        positions = torch.tensor(self.lengths, device=self.device).unsqueeze(1) + torch.arange(new, device=self.device)
+        self._held = torch.tensor(self.lengths, device=self.device)
+        positions = self._held.unsqueeze(1) + torch.arange(new, device=self.device)
         blocks = self._index.gather(1, positions // size)
         if counts is not None and min(counts) < new:
             # Not into a row's own blocks: others may share the one in which it ends.
@@ -206,13 +211,42 @@ class PagedCache(Cache):
         for row in rows:
             self.pool.copy(manager.extend(*row))
 
-    def _store(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        assert self._index is not None and self._places is not None
-        end = self.longest + self._new
+    def attend(
+        self,
+        layer: int,
+        queries: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        backend: Backend,
+        *,
+        window: int,
+        scale: float | None,
+        softcap: float,
+    ) -> Tensor | None:
+        by_kernel = queries.is_cuda and has_triton()
+        if self._new > MOST_QUERIES or not (backend == "paged" or (backend == "sdpa" and by_kernel)):
+            return None
+        assert self._index is not None and self._held is not None
+        self._write(layer, keys, values)
+        note("paged triton" if by_kernel else "paged torch")
+        all_keys, all_values = self.pool.tensors[layer]
+        return paged_attend(
+            queries, all_keys, all_values, self._index, self._held, self.longest,
+            window=window, scale=scale, softcap=softcap,
+        )  # fmt: skip
+
+    def _write(self, layer: int, keys: Tensor, values: Tensor) -> None:
+        assert self._places is not None
         blocks, offsets = self._places
-        gathered = []
         for tensor, fresh in zip(self.pool.tensors[layer], (keys, values), strict=True):
             tensor[blocks, :, offsets] = fresh.transpose(1, 2)
+
+    def _store(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        assert self._index is not None
+        self._write(layer, keys, values)
+        end = self.longest + self._new
+        gathered = []
+        for tensor in self.pool.tensors[layer]:
             rows = tensor[self._index].transpose(1, 2).flatten(2, 3)  # [batch, kv_heads, slots, width]
             gathered.append(rows.narrow(2, 0, end))
         return gathered[0], gathered[1]

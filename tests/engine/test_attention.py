@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from engine import blocks
-from engine.attention import attend, attend_by_repeating, causal_mask
+from engine.attention import attend, attend_by_repeating, causal_mask, which
 from engine.config import ModelConfig
 from engine.errors import EngineError
 from engine.model import Model
@@ -63,9 +63,36 @@ def test_a_mask_shows_each_position_itself_and_all_before() -> None:
     ]
 
 
+@pytest.mark.parametrize("new", [1, 17])
+def test_which_says_what_computed_the_last_attention(new: int) -> None:
+    queries = torch.randn(1, 6, new, 16)
+    keys = torch.randn(1, 2, 30, 16)
+    attend(queries, keys, keys, None, False)
+    assert which() == "flash"
+    attend(queries, keys, keys, None, False, "math")
+    assert which() == "reference"
+    attend(queries, keys, keys, None, False, softcap=2.0)
+    assert which() == "products"
+    attend(queries, keys, keys[..., :7], None, False)  # no fused kernel takes values of another width on a CPU
+    assert which() == "products"
+
+
+def test_flash_is_pinned_or_refused() -> None:
+    queries, keys = torch.randn(2, 6, 3, 16), torch.randn(2, 2, 9, 16)
+    mask = causal_mask(torch.tensor([[4, 5, 6], [1, 2, 3]]), 9)
+    torch.testing.assert_close(
+        attend(queries, keys, keys, mask, False, "flash"), attend_by_repeating(queries, keys, keys, mask, False)
+    )
+    assert which() == "flash"
+    with pytest.raises(EngineError, match="the kernel has no soft cap of scores"):
+        attend(queries, keys, keys, mask, False, "flash", softcap=2.0)
+    with pytest.raises(EngineError, match="backend='flash': the kernel does not run on cpu for torch.float32 queries"):
+        attend(queries, keys, keys[..., :7], mask, False, "flash")
+
+
 def test_an_unknown_backend_is_refused() -> None:
     x = torch.zeros(1, 1, 1, 2)
-    with pytest.raises(EngineError, match="choose sdpa or math"):
+    with pytest.raises(EngineError, match="unknown attention backend 'flash9': choose sdpa, math, flash, paged"):
         attend(x, x, x, None, False, "flash9")  # type: ignore[arg-type]
 
 
