@@ -24,11 +24,11 @@ Kernel = Literal["flash", "efficient", "cudnn", "products", "reference", "paged 
 """What computes an attention: one of torch's fused kernels, matrix products and a softmax, `attend_by_repeating`, or what
 reads the blocks of a paged cache."""
 
-_SDP_KERNELS: dict[int, Kernel] = {
-    int(SDPBackend.MATH): "products",
-    int(SDPBackend.FLASH_ATTENTION): "flash",
-    int(SDPBackend.EFFICIENT_ATTENTION): "efficient",
-    int(SDPBackend.CUDNN_ATTENTION): "cudnn",
+_SDP_KERNELS: dict[object, Kernel] = {
+    SDPBackend.MATH.value: "products",
+    SDPBackend.FLASH_ATTENTION.value: "flash",
+    SDPBackend.EFFICIENT_ATTENTION.value: "efficient",
+    SDPBackend.CUDNN_ATTENTION.value: "cudnn",
 }
 
 GROUPED_ROWS = 16
@@ -133,10 +133,10 @@ def _sdpa(
 
 def _choice(shapes: Any, dtype: torch.dtype, device: torch.device, causal: bool, grouped: bool) -> Kernel:
     *tensors, mask = shapes
-    empty = [torch.empty(shape, dtype=dtype, device=device) for shape in tensors]
+    queries, keys, values = (torch.empty(shape, dtype=dtype, device=device) for shape in tensors)
     masked = None if mask is None else torch.empty(mask, dtype=torch.bool, device=device)
     with torch.inference_mode():
-        choice: int = torch._fused_sdp_choice(*empty, masked, 0.0, causal, enable_gqa=grouped)
+        choice: int = torch._fused_sdp_choice(queries, keys, values, masked, 0.0, causal, enable_gqa=grouped)
     return _SDP_KERNELS[choice]
 
 
