@@ -19,6 +19,8 @@ SUBCOMMANDS = {
     "generate": "generate text under a grammar",
     "check": "say what of a grammar is supported, and what is not and where",
     "explain": "say which tokens may come next, and why not the others",
+    "serve": "serve a model to OpenAI's clients",
+    "batch": "answer a file of requests, one a line",
     "bench": "measure masks on your own schemas, documents and tokenizer",
     "models": "list the models at hand, fetch one",
     "kv-plan": "the memory that a KV cache takes",

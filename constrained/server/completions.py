@@ -1,0 +1,207 @@
+"""`POST /v1/completions`: texts that go on from a prompt."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field, field_validator
+
+from constrained.compile import check_grammar, compile
+from constrained.replies import ReplyPlan
+from constrained.server.answers import Answer, merged
+from constrained.server.errors import ApiError, as_api_error
+from constrained.server.grammars import grammar_of
+from constrained.server.jobs import Job, queued
+from constrained.server.logprobs import completion_logprobs
+from constrained.server.parameters import UNSUPPORTED, GuidedParameters, StreamOptions
+from constrained.server.sse import event
+from constrained.server.state import ServerState
+from grammars.tool_calls import ContentDelta
+
+_DEFAULT_MAX_TOKENS = 16
+"""OpenAI's own default for this route."""
+
+
+class CompletionRequest(GuidedParameters):
+    """What a text completion is asked for."""
+
+    model: str
+    prompt: str | list[str] | list[int] | list[list[int]]
+    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    n: Annotated[int, Field(ge=1)] = 1
+    stream: bool = False
+    stream_options: StreamOptions | None = None
+    logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
+    echo: bool = False
+    response_format: dict[str, Any] | None = None
+    user: str | None = None
+
+    refused: ClassVar = {
+        **UNSUPPORTED,
+        "suffix": (("",), "texts go on from their prompt; nothing is filled in"),
+        "return_token_ids": ((False,), "the tokens of an answer are in its logprobs"),
+    }
+
+    @field_validator("n", "stream", "echo", mode="before")
+    @classmethod
+    def _neutral(cls, value: Any, info: Any) -> Any:
+        return cls.model_fields[info.field_name].default if value is None else value
+
+    def prompts(self) -> list[str | list[int]]:
+        """One or several."""
+        if isinstance(self.prompt, str):
+            return [self.prompt]
+        tokens: list[int] = []
+        several: list[str | list[int]] = []
+        for one in self.prompt:
+            if isinstance(one, int):
+                tokens.append(one)
+            else:
+                several.append(one)
+        return [tokens] if tokens else several
+
+
+async def completion_jobs(state: ServerState, request: CompletionRequest) -> list[Job]:
+    """A job for each prompt, all queued or none.
+
+    Raises:
+        ApiError: whatever is refused.
+    """
+    prompts = request.prompts()
+    if not prompts or any(len(prompt) == 0 for prompt in prompts):
+        raise ApiError(400, "prompt is empty; give the text to go on from", param="prompt", code="invalid_value")
+    if len(prompts) * request.n > state.settings.max_choices:
+        raise ApiError(
+            400, f"{len(prompts)} prompts and n={request.n} make more answers than {state.settings.max_choices}",
+            param="prompt", code="invalid_value",
+        )  # fmt: skip
+    grammar, param = grammar_of(request, request.response_format, state.settings.max_grammar_bytes)
+    if request.stops and grammar is not None:
+        raise ApiError(400, f"stop would cut what {param} makes whole; leave one of them out", param="stop")
+    llm = state.llm.llm
+
+    def plan(prompt: str | list[int]) -> ReplyPlan:
+        ids = llm.text.encode(prompt) if isinstance(prompt, str) else prompt
+        if not all(0 <= token < llm.model.config.vocab_size for token in ids):
+            raise ApiError(400, "prompt holds a token id outside the vocabulary", param="prompt", code="invalid_value")
+        try:
+            if grammar is not None:
+                check_grammar(grammar)
+            constraint = None if grammar is None else compile(grammar, llm.vocabulary)
+        except ValueError as error:
+            raise as_api_error(error, param) from error
+        return ReplyPlan(ids, grammar, constraint, (), llm.vocabulary)
+
+    jobs: list[Job] = []
+    try:
+        for prompt in prompts:
+            jobs.append(
+                await queued(
+                    state,
+                    await asyncio.to_thread(plan, prompt),
+                    request,
+                    max_tokens=request.max_tokens,
+                    default_max_tokens=_DEFAULT_MAX_TOKENS,
+                    choices=request.n,
+                    logprobs=request.logprobs,
+                    whole=grammar is not None,
+                )
+            )
+    except BaseException:
+        for job in jobs:
+            for answer in job.answers:
+                await answer.close()
+        raise
+    return jobs
+
+
+def _all_answers(jobs: Sequence[Job]) -> list[Answer]:
+    return [answer for job in jobs for answer in job.answers]
+
+
+def _usage(jobs: Sequence[Job]) -> dict[str, Any]:
+    usages = [job.usage() for job in jobs]
+    return {
+        **{name: sum(one[name] for one in usages) for name in ("prompt_tokens", "completion_tokens", "total_tokens")},
+        "prompt_tokens_details": {
+            "cached_tokens": sum(one["prompt_tokens_details"]["cached_tokens"] for one in usages)
+        },
+    }
+
+
+def _head(model: str) -> dict[str, Any]:
+    return {
+        "id": f"cmpl-{uuid.uuid4().hex}",
+        "object": "text_completion",
+        "created": int(time.time()),
+        "model": model,
+        "system_fingerprint": None,
+    }
+
+
+def _echoes(state: ServerState, request: CompletionRequest) -> list[str]:
+    """What each answer begins with."""
+    if not request.echo:
+        return [""] * (len(request.prompts()) * request.n)
+    text = state.llm.llm.text
+    prompts = [prompt if isinstance(prompt, str) else text.decode(prompt) for prompt in request.prompts()]
+    return [prompt for prompt in prompts for _ in range(request.n)]
+
+
+async def whole_completion(jobs: Sequence[Job], request: CompletionRequest, model: str) -> dict[str, Any]:
+    """The `text_completion` object."""
+    answers = _all_answers(jobs)
+    state = jobs[0].state
+    texts = _echoes(state, request)
+    begins = [len(text) for text in texts]
+    tokens: list[list[Any]] = [[] for _ in answers]
+    async with aclosing(merged(answers)) as parts:
+        async for number, part in parts:
+            texts[number] += "".join(one.text for one in part.events if isinstance(one, ContentDelta))
+            if part.token is not None and part.token.logprob is not None:
+                tokens[number].append(part.token.logprob)
+    vocabulary = state.llm.llm.vocabulary
+    choices = [
+        {
+            "index": number,
+            "text": texts[number],
+            "finish_reason": answer.finish_reason,
+            "logprobs": completion_logprobs(vocabulary, tokens[number], begins[number]) if tokens[number] else None,
+        }
+        for number, answer in enumerate(answers)
+    ]
+    return {**_head(model), "choices": choices, "usage": _usage(jobs)}
+
+
+async def streamed_completion(jobs: Sequence[Job], request: CompletionRequest, model: str) -> AsyncIterator[bytes]:
+    """The same as it comes."""
+    answers, head = _all_answers(jobs), _head(model)
+    state = jobs[0].state
+    include_usage = request.stream_options is not None and request.stream_options.include_usage
+    texts = _echoes(state, request)
+    offsets = [len(text) for text in texts]
+
+    def chunk(number: int, text: str, reason: str | None = None, logprobs: Any = None) -> bytes:
+        choice = {"index": number, "text": text, "finish_reason": reason, "logprobs": logprobs}
+        return event({**head, "choices": [choice], **({"usage": None} if include_usage else {})})
+
+    for number, text in enumerate(texts):
+        if text:
+            yield chunk(number, text)
+    async with aclosing(merged(answers)) as parts:
+        async for number, part in parts:
+            text = "".join(one.text for one in part.events if isinstance(one, ContentDelta))
+            logprobs = None
+            if part.token is not None and part.token.logprob is not None:
+                logprobs = completion_logprobs(state.llm.llm.vocabulary, [part.token.logprob], offsets[number])
+            offsets[number] += len(text)
+            if text or logprobs or part.finish_reason:
+                yield chunk(number, text, part.finish_reason, logprobs)
+    if include_usage:
+        yield event({**head, "choices": [], "usage": _usage(jobs)})
+    yield b"data: [DONE]\n\n"

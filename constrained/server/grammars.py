@@ -1,0 +1,105 @@
+"""From `response_format`, `structured_outputs` and `guided_*` to a grammar."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from constrained.server.errors import ApiError, as_api_error
+from constrained.server.parameters import GuidedParameters
+from grammars import Choice, Gbnf, Grammar, GrammarError, JsonSchema, Lark, Regex
+
+ANY_OBJECT = {"type": "object"}
+
+
+def grammar_of(
+    request: GuidedParameters, response_format: dict[str, Any] | None, limit: int, format_name: str = "response_format"
+) -> tuple[Grammar | None, str | None]:
+    """The grammar of the content, and the parameter that it comes from; `None` where the text is free.
+
+    Args:
+        limit: most bytes of it.
+
+    Raises:
+        ApiError: two grammars, one that is too large, or one that cannot be read.
+    """
+    found: list[tuple[str, str, Any]] = []
+    given = request.structured_outputs
+    space = request.guided_whitespace_pattern
+    if given is not None:
+        space = "compact" if given.disable_any_whitespace else space
+        space = space if given.whitespace_pattern is None else given.whitespace_pattern
+        for kind in ("json", "regex", "choice", "grammar", "json_object"):
+            value = given.json_ if kind == "json" else getattr(given, kind)
+            if value is not None and not (kind == "json_object" and value is False):
+                found.append((f"structured_outputs.{kind}", kind, value))
+    for kind in ("json", "regex", "choice", "grammar"):
+        value = getattr(request, f"guided_{kind}")
+        if value is not None:
+            found.append((f"guided_{kind}", kind, value))
+    if response_format is not None:
+        found.extend(_response_format(response_format, format_name))
+    if not found:
+        return None, None
+    if len(found) > 1:
+        raise ApiError(400, f"{found[0][0]} and {found[1][0]} exclude each other; give one", param=found[1][0])
+    param, kind, value = found[0]
+    check_size(value, limit, param)
+    try:
+        return _made(kind, value, space), param
+    except GrammarError as error:
+        raise as_api_error(error, param) from None
+
+
+def check_size(value: Any, limit: int, param: str) -> None:
+    """Refuses a grammar, or several, of more than `limit` bytes."""
+    try:
+        size = len(value.encode() if isinstance(value, str) else json.dumps(value).encode())
+    except (RecursionError, ValueError) as error:
+        raise ApiError(400, f"{param} cannot be read: {type(error).__name__}", param=param) from None
+    if size > limit:
+        raise ApiError(
+            413, f"{param} has {size} bytes, and {limit} is the most of a request's grammars", param=param,
+            code="grammar_too_large",
+        )  # fmt: skip
+
+
+def _response_format(value: dict[str, Any], name: str) -> list[tuple[str, str, Any]]:
+    kind = value.get("type")
+    if kind == "text":
+        _only(value, {"type"}, name)
+        return []
+    if kind == "json_object":
+        _only(value, {"type"}, name)
+        return [(name, "json_object", True)]
+    if kind != "json_schema":
+        raise ApiError(
+            400, f"{name}.type is {kind!r}; there are text, json_object and json_schema (and structured_outputs)",
+            param=f"{name}.type", code="invalid_value",
+        )  # fmt: skip
+    # The responses route has the members of `json_schema` beside the type.
+    inner, place = (value, name) if "json_schema" not in value else (value["json_schema"], f"{name}.json_schema")
+    if not isinstance(inner, dict):
+        raise ApiError(400, f"{place} is no object", param=place, code="invalid_value")
+    _only(inner, {"name", "schema", "strict", "description", "type"}, place)
+    schema = inner.get("schema")
+    if not isinstance(schema, dict | bool):
+        raise ApiError(400, f"{place}.schema is missing", param=f"{place}.schema", code="missing_required_parameter")
+    return [(f"{place}.schema", "json", schema)]
+
+
+def _only(value: dict[str, Any], known: set[str], place: str) -> None:
+    for key in value:
+        if key not in known:
+            raise ApiError(400, f"unknown parameter: {place}.{key}", param=f"{place}.{key}", code="unknown_parameter")
+
+
+def _made(kind: str, value: Any, space: str | None) -> Grammar:
+    if kind in ("json_object", "json"):
+        schema = ANY_OBJECT if kind == "json_object" else value
+        return JsonSchema(schema, whitespace="bounded" if space is None else space)
+    if kind == "regex":
+        return Regex(value)
+    if kind == "choice":
+        return Choice(value)
+    return Gbnf(value + "\n") if "::=" in value else Lark(value + "\n")

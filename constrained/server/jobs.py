@@ -1,0 +1,162 @@
+"""A request on its way: planned in a thread, queued answer by answer, counted at its end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from constrained.errors import GrammarError
+from constrained.reasoning import ReasoningOptions
+from constrained.replies import ReplyPlan
+from constrained.server.answers import Answer, started
+from constrained.server.errors import ApiError, as_api_error
+from constrained.server.grammars import check_size
+from constrained.server.parameters import GuidedParameters
+from constrained.server.state import ServerState
+from constrained.tools import Tool, read_tools
+from grammars import Grammar
+
+
+@dataclass(frozen=True)
+class Job:
+    """The answers to one request, queued.
+
+    Attributes:
+        prompt_tokens: of the prompt, which all answers share.
+    """
+
+    answers: list[Answer]
+    prompt_tokens: int
+    state: ServerState
+
+    def count(self) -> None:
+        """Puts what became of the answers into the metrics."""
+        for at, answer in enumerate(self.answers):
+            self.state.metrics.answered(
+                answer.generation,
+                answer.finish_reason or "cancelled",
+                prompt=self.prompt_tokens if at == 0 else 0,
+                output=answer.output_tokens,
+            )
+
+    def usage(self) -> dict[str, Any]:
+        """OpenAI's `usage`."""
+        output = sum(answer.output_tokens for answer in self.answers)
+        cached = [one.generation.metrics.cached_prompt_tokens for one in self.answers if one.generation is not None]
+        return {
+            "prompt_tokens": self.prompt_tokens,
+            "completion_tokens": output,
+            "total_tokens": self.prompt_tokens + output,
+            "prompt_tokens_details": {"cached_tokens": min(cached, default=0)},
+        }
+
+
+async def queued(
+    state: ServerState,
+    plan: ReplyPlan,
+    request: GuidedParameters,
+    *,
+    max_tokens: int | None,
+    default_max_tokens: int,
+    choices: int,
+    logprobs: int | None,
+    whole: bool,
+    max_param: str = "max_tokens",
+) -> Job:
+    """Queues the answers to a planned request.
+
+    Raises:
+        ApiError: whatever is refused.
+    """
+    if choices > state.settings.max_choices:
+        raise ApiError(400, f"n={choices} is more than {state.settings.max_choices}", param="n", code="invalid_value")
+    config = state.llm.llm.model.config
+    room = config.context_length - len(plan.ids)
+    limit = max_tokens if max_tokens is not None else max(min(default_max_tokens, room), 1)
+    try:
+        answers = [
+            Answer(
+                state.llm,
+                plan,
+                request.sampling(choice, logprobs),
+                limit,
+                stops=request.stops,
+                priority=request.priority,
+                whole=whole,
+            )
+            for choice in range(choices)
+        ]
+        await started(answers)
+    except Exception as error:
+        refused = as_api_error(error)
+        if refused.code == "max_tokens_too_small":
+            refused.param = max_param
+        raise refused from error
+    return Job(answers, len(plan.ids), state)
+
+
+async def planned(
+    state: ServerState,
+    messages: Sequence[Mapping[str, Any]],
+    *,
+    tools: Sequence[Mapping[str, Any]] | None,
+    tool_choice: Any,
+    parallel: bool,
+    tool_format: str,
+    content: Grammar | None,
+    content_param: str | None,
+    reasoning: ReasoningOptions | bool,
+    variables: Mapping[str, Any],
+    messages_param: str = "messages",
+) -> ReplyPlan:
+    """Plans an answer to a conversation, in a thread.
+
+    Raises:
+        ApiError: whatever is refused, with its parameter.
+    """
+    settings = state.settings
+    offered: list[Tool] = []
+    if tools:
+        if len(tools) > settings.max_tools:
+            raise ApiError(
+                400, f"{len(tools)} tools are more than {settings.max_tools}", param="tools", code="invalid_value"
+            )
+        check_size(tools, settings.max_grammar_bytes, "tools")
+    planner = state.llm.llm.planner
+
+    def plan() -> ReplyPlan:
+        for at, tool in enumerate(tools or ()):
+            try:
+                [read] = read_tools([_function(tool)])
+            except (GrammarError, TypeError, ValueError) as error:
+                raise as_api_error(error, f"tools[{at}].function.parameters") from error
+            offered.append(read)
+        try:
+            return planner.plan(
+                messages,
+                tools=offered,
+                tool_choice="auto" if tool_choice is None else tool_choice,
+                parallel=parallel,
+                tool_format=tool_format,
+                content=content,
+                reasoning=reasoning,
+                chat_variables=variables,
+            )
+        except GrammarError as error:
+            note = "".join(getattr(error, "__notes__", ()))
+            named = next((at for at, one in enumerate(offered) if repr(one.name) in note), None)
+            place = content_param if named is None else f"tools[{named}].function.parameters"
+            raise as_api_error(error, place or "tools") from error
+        except Exception as error:
+            raise as_api_error(error, messages_param) from error
+
+    return await asyncio.to_thread(plan)
+
+
+def _function(tool: Mapping[str, Any]) -> Mapping[str, Any]:
+    kind = tool.get("type", "function")
+    if kind != "function":
+        raise ValueError(f"a tool of type {kind!r}; there are functions alone")
+    return tool

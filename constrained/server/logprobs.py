@@ -1,0 +1,63 @@
+"""Log-probabilities as OpenAI writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from constrained.vocabulary import Vocabulary
+from engine.sampling import TokenLogprob
+
+_LEAST = -9999.0
+
+
+def chat_logprobs(vocabulary: Vocabulary, tokens: Sequence[TokenLogprob]) -> dict[str, Any]:
+    """The `logprobs` of a chat choice: every token of the output, in its order, marks and thoughts among them."""
+    return {
+        "content": [
+            {
+                **_entry(vocabulary, token.token_id, token.logprob),
+                "top_logprobs": [_entry(vocabulary, other, logprob) for other, logprob in token.top],
+            }
+            for token in tokens
+        ],
+        "refusal": None,
+    }
+
+
+def completion_logprobs(vocabulary: Vocabulary, tokens: Sequence[TokenLogprob], offset: int) -> dict[str, Any]:
+    """The `logprobs` of a text completion; `offset` is the number of characters before the first token."""
+    offsets, names = [], []
+    for token in tokens:
+        name = token_text(vocabulary, token.token_id)
+        offsets.append(offset)
+        names.append(name)
+        offset += len(name)
+    return {
+        "tokens": names,
+        "token_logprobs": [_bounded(token.logprob) for token in tokens],
+        "top_logprobs": [
+            {token_text(vocabulary, other): _bounded(logprob) for other, logprob in token.top} for token in tokens
+        ],
+        "text_offset": offsets,
+    }
+
+
+def token_text(vocabulary: Vocabulary, token: int) -> str:
+    """What a token spells; bytes of an unfinished character as U+FFFD."""
+    spelled = vocabulary.token_bytes(token)
+    return "" if spelled is None else spelled.decode("utf-8", "replace")
+
+
+def _entry(vocabulary: Vocabulary, token: int, logprob: float) -> dict[str, Any]:
+    spelled = vocabulary.token_bytes(token)
+    return {
+        "token": token_text(vocabulary, token),
+        "logprob": _bounded(logprob),
+        "bytes": None if spelled is None else list(spelled),
+    }
+
+
+def _bounded(logprob: float) -> float:
+    """JSON has no infinity."""
+    return max(logprob, _LEAST)

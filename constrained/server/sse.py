@@ -1,0 +1,83 @@
+"""Server-sent events, and answers that end with their client."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, TypeVar
+
+from starlette.requests import Request
+from starlette.responses import StreamingResponse
+
+from constrained.server.errors import as_api_error
+
+T = TypeVar("T")
+
+
+class ClientGone(Exception):
+    """Nobody waits for the answer any more."""
+
+
+def event(data: Any, name: str | None = None) -> bytes:
+    """One event; `name` for routes whose events have one."""
+    head = f"event: {name}\n" if name is not None else ""
+    return f"{head}data: {json.dumps(data, ensure_ascii=False, separators=(',', ':'))}\n\n".encode()
+
+
+class EventStream(StreamingResponse):
+    """The chunks as they come; an error becomes the last event, since the status has been sent.
+
+    `end` is called however it ends, also where nobody reads it from the beginning.
+    """
+
+    def __init__(
+        self,
+        chunks: AsyncIterator[bytes],
+        on_error: Callable[[BaseException], None],
+        end: Callable[[], Awaitable[None]],
+    ) -> None:
+        headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+        super().__init__(self._body(chunks, on_error), media_type="text/event-stream", headers=headers)
+        self._end = end
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            await self._end()
+
+    @staticmethod
+    async def _body(chunks: AsyncIterator[bytes], on_error: Callable[[BaseException], None]) -> AsyncIterator[bytes]:
+        try:
+            async for chunk in chunks:
+                yield chunk
+        except Exception as error:
+            on_error(error)
+            yield event(as_api_error(error).body())
+
+
+async def while_connected(request: Request, work: Awaitable[T]) -> T:
+    """What `work` gives; it is cancelled when the client goes away.
+
+    Raises:
+        ClientGone: the client did.
+    """
+    task = asyncio.ensure_future(work)
+    gone = asyncio.create_task(_disconnected(request))
+    try:
+        await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            raise ClientGone
+        return task.result()
+    finally:
+        gone.cancel()
+        if not task.done():
+            task.cancel()
+
+
+async def _disconnected(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
