@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from constrained.automata.children import Indices, Progress, Wanted, distinct, survivors
+from constrained.automata.children import MANY, Indices, Progress, Wanted, distinct, survivors
 from constrained.automata.constants import NO_KEYS, Key
 from constrained.automata.item_plans import Items, LinkedItems, item_plan
 from constrained.automata.machine import Machine
+from constrained.automata.outcomes import holds_of, outcome_of
 from constrained.automata.pending import Pending
 from constrained.automata.style import Style, add_gap
 from constrained.automata.transitions import Transitions
@@ -37,6 +38,17 @@ class ArrayFrame:
         self.plans = tuple([item_plan(shape) for shape, _ in entries])
         self.owners = tuple([owner for _, owner in entries])
         self.linked = any(isinstance(plan, LinkedItems) for plan in self.plans)
+
+    def narrowed(self, machine: Machine, progress: Progress) -> tuple[ArrayFrame, Progress]:
+        """The frame and progress of the alternatives that are left, where those are few of many and no items matter."""
+        left = [number for number, one in enumerate(progress) if one is not None] if len(progress) > MANY else []
+        if self.linked or not left or len(left) * 2 > len(progress):
+            return self, progress
+        entries = tuple([(self.plans[number].shape, self.owners[number]) for number in left])
+        frame = machine.kept(
+            (ArrayFrame, self.style, entries), lambda: ArrayFrame(self.style, entries, self.value_start)
+        )
+        return frame, tuple([progress[number] for number in left])
 
     def start(self) -> Progress:
         """Progress at the opening bracket."""
@@ -141,7 +153,7 @@ def expand_first(machine: Machine, gap: Any, frame: ArrayFrame, progress: Progre
     if gap.nullable:
         holds = frame.complete(progress)
         if holds:
-            made.on(CLOSE, CLOSE, pop_after(holds))
+            made.on(CLOSE, CLOSE, pop_after(outcome_of(machine, holds)))
         _add_item(machine, made, frame, progress)
     return made
 
@@ -154,7 +166,7 @@ def expand_next(machine: Machine, gap: Any, frame: ArrayFrame, progress: Progres
     if gap.nullable:
         holds = frame.complete(progress)
         if holds:
-            made.on(CLOSE, CLOSE, pop_after(holds))
+            made.on(CLOSE, CLOSE, pop_after(outcome_of(machine, holds)))
         if frame.extended(progress)[0]:
             made.on(COMMA, COMMA, goto(_comma(machine, frame, frame.style.gap, progress)))
     return made
@@ -183,5 +195,8 @@ def _add_item(machine: Machine, made: Transitions, frame: ArrayFrame, progress: 
 
 def resolve_item(machine: Machine, outcome: int, frame: ArrayFrame, after: Progress, indices: Indices) -> int:
     """An item has ended and satisfies the values in `outcome`."""
-    left = survivors(after, indices, outcome)
-    return _next(machine, frame, frame.style.gap, left) if any(left) else 0
+    left = survivors(after, indices, holds_of(machine, outcome))
+    if not any(left):
+        return 0
+    frame, left = frame.narrowed(machine, left)
+    return _next(machine, frame, frame.style.gap, left)

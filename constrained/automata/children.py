@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from constrained.automata.pending import Pending
-from constrained.kernels.tables import OPERAND_MASK
 from grammars.errors import LimitExceeded
 from grammars.json_schema.shapes import Alternatives, Value
 
@@ -17,9 +16,10 @@ Wanted = Value | Pending | None
 Indices = tuple[Any, ...]
 """For each alternative where the values that it wants are among those of the frame: a number, -1, or a tuple of numbers."""
 
-MOST_VALUES = 24
-"""Schemas that one value can be held against at a time: outcomes are bit sets of an action's operand."""
-assert (1 << MOST_VALUES) - 1 <= OPERAND_MASK
+MOST_VALUES = 20_000
+"""Schemas that one value can be held against at a time."""
+MANY = 24
+"""So many alternatives or fewer are kept side by side, each at its place, whatever became of the others."""
 
 
 def distinct(wanted: Iterable[Wanted]) -> tuple[tuple[Value, ...], Indices]:
@@ -37,7 +37,7 @@ def distinct(wanted: Iterable[Wanted]) -> tuple[tuple[Value, ...], Indices]:
             indices.append(tuple([numbers.setdefault(value, len(numbers)) for value in one.values]))
         else:
             indices.append(numbers.setdefault(one, len(numbers)))
-    if len(numbers) > MOST_VALUES:
+    if len(numbers) > MANY:
         numbers, indices = _merged(numbers, indices)
     if len(numbers) > MOST_VALUES:
         pointers = [value.pointer for value in numbers if value.pointer]

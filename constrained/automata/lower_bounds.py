@@ -8,7 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, cast
 
-from constrained.automata import arrays, character_classes, code_points, keys, objects, scalars, strings, text, values
+from constrained.automata import (
+    arrays,
+    character_classes,
+    code_points,
+    held,
+    keys,
+    objects,
+    scalars,
+    strings,
+    text,
+    values,
+)
 from constrained.automata.character_classes import CharacterClasses
 from constrained.automata.children import Progress, at_best
 from constrained.automata.constants import Among, But, least_sizes, text_size
@@ -97,6 +108,18 @@ def _number(_bounds: LowerBounds, languages: tuple[Rx, ...]) -> int:
 
 def _string(_bounds: LowerBounds, _canonical: bool, languages: tuple[Rx, ...]) -> int:
     return 1 + _words(languages)
+
+
+def _held_number(_bounds: LowerBounds, parts: held.Parts) -> int:
+    return _words([rx for rx, _ in parts])
+
+
+def _held_string(_bounds: LowerBounds, _canonical: bool, parts: held.Parts) -> int:
+    return 1 + _words([rx for rx, _ in parts])
+
+
+def _held_escape(_bounds: LowerBounds, _canonical: bool, parts: held.Parts) -> int:
+    return max(2, 1 + _words([rx for rx, _ in parts]))
 
 
 def _escape(_bounds: LowerBounds, _canonical: bool, languages: tuple[Rx, ...]) -> int:
@@ -311,6 +334,9 @@ _RULES: dict[Callable[..., Any], Callable[..., int]] = {
     strings.expand_string: _string,
     strings.expand_escape: _escape,
     strings.expand_hex: _hex,
+    held.expand_held_number: _held_number,
+    held.expand_held_string: _held_string,
+    held.expand_held_escape: _held_escape,
     strings.expand_low_surrogate: _low_surrogate,
     code_points.expand_continuation: _continuation,
     character_classes.expand_led: _spread,

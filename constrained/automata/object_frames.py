@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from constrained.automata.children import Progress, Wanted
+from constrained.automata.children import MANY, Progress, Wanted
 from constrained.automata.keys import DECLARED, encoded_key, name_number
 from constrained.automata.linked_members import LinkedMembers, Members, Plan, property_plan
 from constrained.automata.machine import Machine
@@ -58,6 +58,20 @@ class ObjectFrame:
             for plan in self.plans:
                 plan.is_loose = self._is_loose
         return self._is_loose
+
+    def narrowed(self, machine: Machine, progress: Progress) -> tuple[ObjectFrame, Progress]:
+        """The frame and progress of the alternatives that are left, where those are few of many and keys alone decide."""
+        if len(progress) <= MANY:
+            return self, progress
+        left = [number for number, one in enumerate(progress) if one is not None]
+        plain = all(type(progress[number]) is tuple and len(progress[number]) == 2 for number in left)
+        if len(left) * 2 > len(progress) or not plain:
+            return self, progress
+        entries = tuple([(self.plans[number].shape, self.owners[number]) for number in left])
+        frame = machine.kept(
+            (ObjectFrame, self.style, entries), lambda: ObjectFrame(self.style, entries, self.value_start)
+        )
+        return frame, tuple([progress[number] for number in left])
 
     def start(self) -> Progress:
         """Progress at the opening brace."""

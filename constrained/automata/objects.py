@@ -8,6 +8,7 @@ from constrained.automata.children import Indices, Progress, Wanted, distinct, s
 from constrained.automata.keys import BARRED, DECLARED, encoded_key, key_start, name_number, name_of, words_start
 from constrained.automata.machine import Machine
 from constrained.automata.object_frames import ObjectFrame, is_open, loose
+from constrained.automata.outcomes import holds_of, outcome_of
 from constrained.automata.pending import Pending
 from constrained.automata.property_plans import AGAIN, OrderedPlan, UnorderedPlan, seen_names
 from constrained.automata.style import add_gap
@@ -27,7 +28,7 @@ def expand_first(machine: Machine, gap: Any, frame: ObjectFrame, progress: Progr
     if gap.nullable:
         holds = frame.complete(progress)
         if holds:
-            made.on(CLOSE, CLOSE, pop_after(holds))
+            made.on(CLOSE, CLOSE, pop_after(outcome_of(machine, holds)))
         left = frame.continuing(progress)
         if any(left):
             made.on(QUOTE, QUOTE, key_action(machine, frame, left))
@@ -41,7 +42,7 @@ def expand_next(machine: Machine, gap: Any, frame: ObjectFrame, progress: Progre
     if gap.nullable:
         holds = frame.complete(progress)
         if holds:
-            made.on(CLOSE, CLOSE, pop_after(holds))
+            made.on(CLOSE, CLOSE, pop_after(outcome_of(machine, holds)))
         left = frame.continuing(progress)
         if any(left):
             made.on(COMMA, COMMA, goto(after_comma(machine, frame, left)))
@@ -207,5 +208,5 @@ def expand_colon(
 
 def resolve_value(machine: Machine, outcome: int, frame: ObjectFrame, after: Progress, indices: Indices) -> int:
     """A value has ended and satisfies the schemas in `outcome`."""
-    left = survivors(after, indices, outcome)
-    return after_value(machine, frame, left) if any(left) else 0
+    left = survivors(after, indices, holds_of(machine, outcome))
+    return after_value(machine, *frame.narrowed(machine, left)) if any(left) else 0

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, cast
 
-from constrained.automata import arrays, keys, objects, scalars, strings, values
+from constrained.automata import arrays, held, keys, objects, scalars, strings, values
 from constrained.automata.children import Progress, survivors
 from constrained.automata.constants import Among, But, is_array, key_of, parsed
 from constrained.automata.excluded import ArrayBut, ObjectBut
@@ -86,6 +86,14 @@ def _string(_canonical: bool, languages: tuple[Rx, ...]) -> Ways:
     for rx in languages:
         if not is_empty(rx):
             yield quoted(cheapest_string(rx))[1:].encode()
+
+
+def _held_number(parts: held.Parts) -> Ways:
+    return _number(tuple([rx for rx, _ in parts[:MOST_WAYS]]))
+
+
+def _held_string(canonical: bool, parts: held.Parts) -> Ways:
+    return _string(canonical, tuple([rx for rx, _ in parts[:MOST_WAYS]]))
 
 
 def _words(names: keys.WordList, first: int, end: int, depth: int) -> Ways:
@@ -333,6 +341,8 @@ _RULES: dict[Callable[..., Any], Callable[..., Ways]] = {
     scalars.expand_number: _number,
     strings.expand_string: _string,
     keys.expand_words: _words,
+    held.expand_held_number: _held_number,
+    held.expand_held_string: _held_string,
     values.expand_value: _value,
     values.expand_spaced: _spaced,
     values.expand_alternatives: _alternatives,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from constrained.automata.machine import Machine
+from constrained.automata.outcomes import outcome_of
 from constrained.automata.strings import Languages, joint_derivatives
 from constrained.automata.transitions import Transitions
 from constrained.kernels.tables import goto, pop_after, pop_before
@@ -15,14 +16,14 @@ def expand_number(machine: Machine, languages: Languages) -> Transitions:
         made.on(low, high, goto(machine.state((expand_number, to))))
     holds = sum(1 << index for index, rx in enumerate(languages) if rx.nullable)
     if holds:
-        made.otherwise(pop_before(holds))
-        made.at_end(pop_before(holds))
+        made.otherwise(pop_before(outcome_of(machine, holds)))
+        made.at_end(pop_before(outcome_of(machine, holds)))
     return made
 
 
-def literal_name(machine: Machine, rest: bytes, outcome: int) -> int:
-    """The state that reads `rest` and then leaves the frame."""
-    return machine.literal(rest[:-1], machine.state((expand_last_byte, rest[-1], outcome)))
+def literal_name(machine: Machine, rest: bytes, holds: int) -> int:
+    """The state that reads `rest` and then leaves the frame with the schemas of the bit set `holds`."""
+    return machine.literal(rest[:-1], machine.state((expand_last_byte, rest[-1], outcome_of(machine, holds))))
 
 
 def expand_last_byte(machine: Machine, byte: int, outcome: int) -> Transitions:

@@ -14,6 +14,7 @@ from itertools import pairwise
 from constrained.automata.character_classes import ALL_WIDE, bare_ascii, character_classes, is_bare, spread
 from constrained.automata.code_points import Pieces, add_code_points, blocks
 from constrained.automata.machine import Machine
+from constrained.automata.outcomes import outcome_of
 from constrained.automata.transitions import Transitions
 from constrained.kernels import tables as t
 from constrained.kernels.tables import goto, pop_after
@@ -140,7 +141,7 @@ def expand_string(machine: Machine, canonical: bool, languages: Languages) -> Tr
     else:
         made = Transitions()
         pieces = next_states(machine, canonical, languages)
-        add_code_points(machine, made, _raw(pieces))
+        add_code_points(machine, made, raw(pieces))
         wide = [(low, high, state) for low, high, state in pieces if high >= 0x80]
         if sum([high - max(low, 0x80) + 1 for low, high, _ in wide]) == ALL_WIDE:
             own = machine.state((expand_string, canonical, languages))
@@ -151,7 +152,7 @@ def expand_string(machine: Machine, canonical: bool, languages: Languages) -> Tr
         made.on(BACKSLASH, BACKSLASH, goto(machine.state((expand_escape, canonical, languages))))
     holds = sum(1 << index for index, rx in enumerate(languages) if rx.nullable)
     if holds:
-        made.on(QUOTE, QUOTE, pop_after(holds))
+        made.on(QUOTE, QUOTE, pop_after(outcome_of(machine, holds)))
     return made
 
 
@@ -197,7 +198,7 @@ def joint_derivatives(languages: Languages) -> list[tuple[int, int, Languages]]:
     return found
 
 
-def _raw(pieces: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
+def raw(pieces: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
     """The characters that may stand for themselves."""
     found = []
     for low, high, state in pieces:
@@ -236,8 +237,13 @@ def _covers_ascii(pieces: list[tuple[int, int, int]]) -> bool:
 
 def expand_escape(machine: Machine, canonical: bool, languages: Languages) -> Transitions:
     """After a backslash."""
+    return escape(machine, canonical, next_states(machine, canonical, languages))
+
+
+def escape(machine: Machine, canonical: bool, pieces: list[tuple[int, int, int]]) -> Transitions:
+    """The escapes of the characters that may come next, which lead where `pieces` says."""
     made = Transitions()
-    pieces = escapable(next_states(machine, canonical, languages), canonical)
+    pieces = escapable(pieces, canonical)
     for code_point, letter in _SHORT.items():
         if canonical and code_point == SLASH:
             continue

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from constrained.automata import arrays
+from constrained.automata.children import MANY
+from constrained.automata.held import expand_held_number, following, held_parts, held_string
 from constrained.automata.machine import Machine
 from constrained.automata.object_runs import object_start
 from constrained.automata.scalars import expand_number, literal_name
@@ -58,12 +60,21 @@ def expand_alternatives(machine: Machine, style: Style, each: tuple[Alternatives
     """Before the first byte of a value."""
     made = Transitions()
     strings = tuple(one.string for one in each)
+    many = len(each) > MANY
     if any(rx is not NONE for rx in strings):
-        made.on(QUOTE, QUOTE, goto(string_start(machine, strings, style.canonical)))
+        if many:
+            start = held_string(machine, style.canonical, held_parts(strings))
+        else:
+            start = string_start(machine, strings, style.canonical)
+        made.on(QUOTE, QUOTE, goto(start))
     numbers = tuple(one.number for one in each)
     if any(rx is not NONE for rx in numbers):
-        for low, high, to in joint_derivatives(numbers):
-            made.on(low, high, goto(machine.state((expand_number, to))))
+        if many:
+            for low, high, after in following(held_parts(numbers)):
+                made.on(low, high, goto(machine.state((expand_held_number, after))))
+        else:
+            for low, high, to in joint_derivatives(numbers):
+                made.on(low, high, goto(machine.state((expand_number, to))))
     for name in ("null", "true", "false"):
         holds = sum(1 << index for index, one in enumerate(each) if name in one.literals)
         if holds:

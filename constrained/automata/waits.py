@@ -6,13 +6,20 @@ from constrained.automata import arrays, objects
 from constrained.automata.children import outcomes_of
 from constrained.automata.keys import DECLARED, name_number
 from constrained.automata.machine import Machine
+from constrained.automata.outcomes import outcome_of
+
+_MOST_OUTCOMES = 100
 
 
 def outcomes(machine: Machine, state: int) -> list[int] | None:
-    """The least outcomes that the wait state `state` may meet (others hold more alternatives); None for other states."""
+    """The least outcomes that the wait state `state` may meet (others hold more alternatives); None for other states.
+
+    None at all where there are so many that they are better looked at as they come.
+    """
     key = machine.key(state)
     if key[0] is objects.resolve_value or key[0] is arrays.resolve_item:
-        return outcomes_of(key[2], key[3])
+        found = outcomes_of(key[2], key[3])
+        return [] if len(found) > _MOST_OUTCOMES else [outcome_of(machine, holds) for holds in found]
     if key[0] is objects.resolve_key:
         frame, progress = key[1], key[2]
         languages, _ = frame.groups(progress)

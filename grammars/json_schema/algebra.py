@@ -151,15 +151,16 @@ def _pairs(
     if found:
         a = [shape for shape in a if shape not in found]
         b = [shape for shape in b if shape not in found]
+    most = max(MAX_SHAPES, len(found) + len(a), len(found) + len(b))
     for x in a:
         spend(_MEETING_STEPS * len(b))
         for y in b:
             for both in meeting(x, y):
                 found[both] = None
-        if len(found) > MAX_SHAPES:
+        if len(found) > most:
             found = dict.fromkeys(_absorbed(list(found), within))
-            if len(found) > MAX_SHAPES:
-                raise LimitExceeded(f"more than {MAX_SHAPES} combinations of alternatives for one value", place.pointer)
+            if len(found) > most:
+                raise LimitExceeded(f"more than {most} combinations of alternatives for one value", place.pointer)
     return _absorbed(list(found), within) if len(found) > 1 and len(a) > 1 and len(b) > 1 else tuple(found)
 
 

@@ -54,6 +54,7 @@ SCHEMAS: list[Any] = [
         ],
         "type": "object",
     },
+    {"enum": [{"k1": 1, "z": 1}, {"k2": 2, "z": 1}, {"k21": 3}, {"b": [1, {"c": None}]}, ["x", 1.5], "abc"]},
     {"type": "array", "items": {"type": "string", "pattern": "^(ab|é){2,}$"}, "minItems": 1},
 ]
 
