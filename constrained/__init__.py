@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from constrained.async_llm import AsyncLLM, AsyncTextStream
+    from constrained.batch_masks import fill_masks
     from constrained.compile import Constraint, compile
     from constrained.errors import (
         BatchError,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     )
     from constrained.limits import Limits
     from constrained.llm import LLM, generate_json
-    from constrained.matcher import Matcher, fill_masks
+    from constrained.matcher import Matcher
     from constrained.reasoning import ReasoningOptions
     from constrained.replies import Reply
     from constrained.results import Generation, Metrics, StreamEvent
@@ -107,7 +108,7 @@ _HOMES = {
     "ToolCall": "constrained.tools",
     "ToolCalls": "grammars",
     "Vocabulary": "constrained.vocabulary",
-    "fill_masks": "constrained.matcher",
+    "fill_masks": "constrained.batch_masks",
     "generate_json": "constrained.llm",
 }
 

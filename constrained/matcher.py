@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from constrained.automata.completions import UNKNOWN, pushed
-from constrained.automata.settling import looks_back, settled
 from constrained.budget import Budget
+from constrained.committed import Committed
 from constrained.errors import TokenRejected
 from constrained.kernels import handles as h
 from constrained.kernels import machine as m
@@ -23,58 +22,43 @@ from grammars.errors import LimitExceeded
 if TYPE_CHECKING:
     import torch
 
-    from constrained.automata.completions import Stack
     from constrained.compile import Constraint
     from constrained.device.batch import BatchRows
     from constrained.masks.generation import Generation
     from constrained.masks.row_table import RowTable
 
 _MOST_FORCED = 4096
-_SPARE_CELLS = 64
 _MOST_SCRATCH = 1 << 16
-_FIRST_TOKENS = 1024
-_FIRST_BYTES = 8192
 
 
-class Matcher:
+class Matcher(Committed):
     """The state of one sequence; not to be shared between threads.
 
     The committed text is a prefix of a sentence of the language, and every token in a mask keeps it one.
     """
 
     def __init__(self, constraint: Constraint, max_tokens: int | None = None) -> None:
-        self.constraint = constraint
-        self.store = constraint.store
-        self._machine = constraint.store.machine
-        vocabulary = constraint.vocabulary
-        self._blob = vocabulary.table.blob
-        self._bounds = constraint.token_bounds
+        super().__init__(constraint)
         self._ends = constraint.end_tokens
-        self._scratch = 2 * self._machine.horizon + _SPARE_CELLS
-        self._handles = constraint.store.handles
-        self._own: NDArray[np.int64] = np.zeros((h.OWN, 3), dtype=np.int64)
-        self.cells: NDArray[np.int32] = np.zeros((self._scratch + 32, t.CELL_COLUMNS), dtype=np.int32)
-        self._history: NDArray[np.int32] = np.empty((_FIRST_TOKENS, 4), dtype=np.int32)
-        self._text: NDArray[np.uint8] = np.empty(_FIRST_BYTES, dtype=np.uint8)
-        h.hold_own(self._own, self.cells, self._history, self._text)
-        self._registers: NDArray[np.int64] = np.zeros(16, dtype=np.int64)
-        self.store.tally.enrol(id(self), self._registers)
         self._tokens: list[int] = []
         self._finished = False
         self._budget: Budget | None = None
         self.reset()
         if max_tokens is not None:
             self._budget = Budget(self, max_tokens, constraint.completions)
+            self._registers[m.M_BUDGETED] = 1
 
     def reset(self) -> None:
         """Back to the empty text."""
         if self._budget is not None:
             self._budget.forget(0)
         self._tokens.clear()
-        self._finished = False
-        h.begin(
-            self.cells, self._registers, self.constraint.start, self._machine.done, self._machine.limits.stack_depth
-        )
+        self._begin()
+        self._end(False)
+
+    def _end(self, finished: bool) -> None:
+        self._finished = finished
+        self._registers[m.M_FINISHED] = finished
 
     def fill_mask(self, row: NDArray[np.uint32]) -> None:
         """Write the mask of the next token into `row`, uint32[ceil(vocab.size / 32)]: token i is bit i % 32 of word i // 32.
@@ -94,15 +78,6 @@ class Matcher:
         number = h.write_found(rows.handles, self._registers, row)
         if number < 0:
             rows, number = self._write_row(row)
-        if self._budget is not None:
-            self._budget.restrict(self, number, row)
-        if number in rows.open_tokens:
-            self._look_at_text(number, rows.open_tokens[number], row)
-
-    def restrict(self, rows: Generation, number: int, row: NDArray[np.uint32]) -> None:
-        """Take out of `row`, row `number` of `rows`, which this place has, what the budget forbids; add what the text allows."""
-        if self._finished:
-            return
         if self._budget is not None:
             self._budget.restrict(self, number, row)
         if number in rows.open_tokens:
@@ -128,7 +103,7 @@ class Matcher:
                     )
                 return
             if token in self._ends and self.is_accepting():
-                self._finished = True
+                self._end(True)
                 self._tokens.append(token)
                 return
         raise TokenRejected(self._why_rejected(token), token)
@@ -177,41 +152,20 @@ class Matcher:
                 self._budget.forget(int(self._registers[m.M_LENGTH]))
 
     def _take_back(self, count: int) -> None:
-        registers = self._registers
-        length = int(registers[m.M_LENGTH]) - count + self._finished
-        if length < registers[m.M_LENGTH]:
-            state, cell, top, written = self._history[length].tolist()
-            registers[m.M_STATE], registers[m.M_CELL], registers[m.M_TOP] = state, cell, top
-            registers[m.M_BYTES], registers[m.M_LENGTH] = written, length
-            registers[m.M_ROW] = -1
-        self._finished = False
+        self._uncommit(int(self._registers[m.M_LENGTH]) - count + self._finished)
+        self._end(False)
         del self._tokens[-count:]
-
-    def __del__(self) -> None:
-        store = self.__dict__.get("store")
-        if store is not None:
-            store.tally.dismiss(id(self))
 
     def fork(self) -> Matcher:
         """A copy that goes its own way."""
-        other = Matcher.__new__(Matcher)
-        other.__dict__.update(self.__dict__)
-        other._own = self._own.copy()
-        other.cells, other._history, other._text = self.cells.copy(), self._history.copy(), self._text.copy()
-        h.hold_own(other._own, other.cells, other._history, other._text)
-        other._registers = self._registers.copy()
-        other._registers[m.M_HITS] = 0
-        self.store.tally.enrol(id(other), other._registers)
+        other = self._copied()
         other._tokens = self._tokens.copy()
         other._budget = None if self._budget is None else self._budget.forked()
         return other
 
     def is_accepting(self) -> bool:
         """Whether the committed text is a sentence of the language."""
-        if self._finished:
-            return True
-        position = self._position(wants_end=True)
-        return self._run(_NOTHING, position) == t.ACCEPTED
+        return self._finished or self.is_sentence()
 
     def is_finished(self) -> bool:
         """Whether an end token was committed."""
@@ -291,6 +245,8 @@ class Matcher:
     @staticmethod
     def fill_rows(constraints: Sequence[Matcher], rows: NDArray[np.uint32]) -> None:
         """`fill_masks`, as the engine asks for it."""
+        from constrained.batch_masks import fill_masks
+
         fill_masks(constraints, rows)
 
     @staticmethod
@@ -314,49 +270,10 @@ class Matcher:
             return b""
         return self.constraint.completions.text(*self.configuration())
 
-    def position(self) -> tuple[int, int, int]:
-        """State, cell and top: where the machine stands."""
-        registers = self._registers
-        return int(registers[m.M_STATE]), int(registers[m.M_CELL]), int(registers[m.M_TOP])
-
-    def configuration(self) -> tuple[int, Stack]:
-        """State and stack as a value."""
-        written = int(self._registers[m.M_BYTES])
-        return int(self._registers[m.M_STATE]), self.stack(int(self._registers[m.M_CELL]), self._text[:written])
-
-    def configuration_before(self) -> tuple[int, Stack]:
-        """The configuration before the last token of the text."""
-        state, cell, _, written = self._history[int(self._registers[m.M_LENGTH]) - 1].tolist()
-        return state, self.stack(cell, self._text[:written])
-
-    def configuration_after(self, token: int) -> tuple[int, Stack]:
-        """The configuration that `token`, which is allowed, leads to."""
-        position = self._position()
-        data = self._blob[self._bounds[token] : self._bounds[token + 1]]
-        self._run(data, position)
-        text = np.concatenate([self._text[: int(self._registers[m.M_BYTES])], data])
-        return int(position[0]), self.stack(int(position[1]), text)
-
-    def stack(self, cell: int, text: NDArray[np.uint8] | None = None) -> Stack:
-        """The return states from `cell` down, after `text`, uint8[n] (None: it is not known)."""
-        frames = []
-        while cell:
-            then, cell, _, mark = self.cells[cell].tolist()
-            frames.append((then, mark))
-        stack: Stack = None
-        for then, mark in reversed(frames):
-            stack = pushed(self._machine, then, stack, UNKNOWN if text is None else text[mark:].tobytes())
-        return stack
-
     @property
     def tokens(self) -> tuple[int, ...]:
         """The committed tokens."""
         return tuple(self._tokens)
-
-    @property
-    def text(self) -> bytes:
-        """The committed bytes."""
-        return self._text[: int(self._registers[m.M_BYTES])].tobytes()
 
     def _find_row(self) -> tuple[Generation, int]:
         registers = self._registers
@@ -395,55 +312,6 @@ class Matcher:
                 error.add_note(f"in the mask after {self.text[-40:].decode('utf-8', 'backslashreplace')!r}")
                 raise
 
-    def reserve_cells(self) -> None:
-        """Room above the top for a walk of any token."""
-        top = int(self._registers[m.M_TOP])
-        if top + self._scratch > self.cells.shape[0]:
-            self._check_depth()
-            self._use_cells(2 * top + 2 * self._scratch, top)
-
-    def _commit_slowly(self, status: int, token: int) -> bool:
-        """Supply what the kernel asks for until the token is committed (True) or refused (False)."""
-        machine, registers = self._machine, self._registers
-        first, last = self._bounds[token], self._bounds[token + 1]
-        while status != t.OK:
-            if status == t.REJECTED:
-                return False
-            if status == t.OPEN:
-                return self._commit_in_parts(first, last)
-            if self._supply(status, int(registers[m.M_DETAIL]), int(registers[m.M_OUTCOME])):
-                pass
-            elif status == t.HISTORY_FULL:
-                self._grow_history(last - first)
-            elif status == t.CELLS_FULL:
-                self._grow_cells()
-            elif status == t.TOO_DEEP:
-                raise self._too_deep()
-            else:
-                raise AssertionError(f"commit ended with status {status}")
-            status = h.commit_token(self._handles, machine.memo, self._own, registers, token)
-        return True
-
-    def _commit_in_parts(self, first: int, last: int) -> bool:
-        """Commit a token that comes through an open state; False if it is refused."""
-        data = self._blob[first:last]
-        position = self._position()
-        if self._run(data, position) != t.OK:
-            return False
-        registers = self._registers
-        if self.cells[int(position[1]), t.C_DEPTH] > registers[m.M_DEEPEST]:
-            raise self._too_deep()
-        length, written = int(registers[m.M_LENGTH]), int(registers[m.M_BYTES])
-        if length >= len(self._history) or written + len(data) > len(self._text):
-            self._grow_history(len(data))
-        self._text[written : written + len(data)] = data
-        self._history[length] = (*self.position(), written)
-        registers[m.M_LENGTH] = length + 1
-        registers[m.M_STATE], registers[m.M_CELL], registers[m.M_TOP] = position[:3]
-        registers[m.M_BYTES] = written + len(data)
-        registers[m.M_ROW] = -1
-        return True
-
     def _look_at_text(self, number: int, tokens: tuple[int, ...], row: NDArray[np.uint32]) -> None:
         """Add to the row `number` those of its open tokens that the text so far admits."""
         budget = None if self._budget is None or self._budget.is_far(self, number) else self._budget
@@ -451,85 +319,6 @@ class Matcher:
             data = self._blob[self._bounds[token] : self._bounds[token + 1]]
             if self._run(data, self._position()) == t.OK and (budget is None or budget.fits(self, token)):
                 row[token >> 5] |= np.uint32(1 << (token & 31))
-
-    def _settle(self, data: NDArray[np.uint8], position: NDArray[np.int64]) -> bool:
-        """Put the state in place that the open one of `position` stands for after `data`; False if there is none."""
-        state, after, _, consumed, before, _, written = position.tolist()
-        cell = before
-        with self._machine.lock:
-            own = looks_back(self._machine, state)
-        while self.cells[cell, t.C_NEXT] != after and not own:
-            cell = int(self.cells[cell, t.C_NEXT])
-        if own:
-            cell = after
-        mark = int(self.cells[cell, t.C_MARK])
-        text = self._text[min(mark, written) : written].tobytes() + data[max(0, mark - written) : consumed].tobytes()
-        with self._machine.lock, self._machine.timed:
-            position[0] = settled(self._machine, state, int(self.cells[cell, t.C_RETURN]), text)
-        return bool(position[0])
-
-    def _supply(self, status: int, missing: int, outcome: int) -> bool:
-        """Make what a kernel says is missing in the machine; False if that is not what the status says."""
-        machine = self._machine
-        if status == t.UNKNOWN_STATE:
-            with machine.lock, machine.timed:
-                machine.expand(missing)
-        elif status == t.UNKNOWN_POP:
-            with machine.lock, machine.timed:
-                machine.resolve(missing, outcome)
-        else:
-            return False
-        return True
-
-    def _too_deep(self) -> LimitExceeded:
-        return LimitExceeded(f"nested deeper than {self._machine.limits.stack_depth} (Limits.stack_depth)")
-
-    def _check_depth(self) -> None:
-        """Called whenever the stack's memory grows, so that what is run ahead of the text does not go on for ever."""
-        if self.cells[int(self._registers[m.M_CELL]), t.C_DEPTH] > self._machine.limits.stack_depth:
-            raise self._too_deep()
-
-    def _grow_cells(self) -> None:
-        self._check_depth()
-        self._use_cells(2 * self.cells.shape[0], self.cells.shape[0])
-
-    def _use_cells(self, count: int, kept: int) -> None:
-        """Have room for `count` cells, the first `kept` of which stay as they are."""
-        cells = np.zeros((count, t.CELL_COLUMNS), dtype=np.int32)
-        cells[:kept] = self.cells[:kept]
-        self.cells = cells
-        h.hold(self._own, h.O_CELLS, cells)
-
-    def _grow_history(self, more: int) -> None:
-        """Room for twice as many tokens, and for twice as many bytes and `more`."""
-        self._history = np.concatenate([self._history, np.empty_like(self._history)])
-        self._text = np.concatenate([self._text, np.empty(len(self._text) + more, dtype=np.uint8)])
-        h.hold(self._own, h.O_HISTORY, self._history)
-        h.hold(self._own, h.O_TEXT, self._text)
-
-    def _position(self, *, wants_end: bool = False) -> NDArray[np.int64]:
-        registers = self._registers
-        position = np.zeros(7, dtype=np.int64)
-        position[0], position[1], position[2] = registers[m.M_STATE], registers[m.M_CELL], registers[m.M_TOP]
-        position[5] = int(wants_end)
-        position[6] = registers[m.M_BYTES]
-        return position
-
-    def _run(self, data: NDArray[np.uint8], position: NDArray[np.int64]) -> int:
-        """Run bytes from `position` as far as they go; the status of the kernel `run`, never one that asks for a piece."""
-        machine = self._machine
-        wants_end = int(position[5])
-        while True:
-            status = h.run_bytes(self._handles, machine.memo, self.cells, data, position)
-            if status == t.CELLS_FULL:
-                self._grow_cells()
-            elif status == t.OPEN:
-                if not self._settle(data, position):
-                    position[3] -= 1
-                    return t.REJECTED
-            elif not self._supply(int(status), int(position[4]), int(position[5])):
-                return int(status)
-            position[5] = wants_end
 
     def _why_rejected(self, token: int) -> str:
         after = self.text[-40:].decode("utf-8", "backslashreplace")
@@ -547,37 +336,3 @@ class Matcher:
         self._run(np.frombuffer(data, dtype=np.uint8), position)
         done = int(position[3])
         return f"token {token} ({data!r}) is not allowed after {after!r}: its byte {done} ({data[done : done + 1]!r}) cannot follow"
-
-
-def fill_masks(matchers: Sequence[Matcher], rows: NDArray[np.uint32]) -> None:
-    """The masks of many sequences, `rows` uint32[len(matchers), words], in one call.
-
-    Rows that exist are written by one kernel, which holds no interpreter lock; those that do not are made first.
-
-    Raises:
-        ValueError: `rows` does not have a row for each matcher, or rows of another length.
-        LimitExceeded: as `Matcher.fill_mask`; what is in `rows` is not to be used then.
-    """
-    if len(matchers) != len(rows):
-        raise ValueError(f"{len(rows)} rows for {len(matchers)} matchers")
-    if not matchers:
-        return
-    store = matchers[0].store
-    if not rows.flags.c_contiguous or any(matcher.store is not store for matcher in matchers):
-        for matcher, row in zip(matchers, rows, strict=True):
-            matcher.fill_mask(row)
-        return
-    if rows.shape[1:] != store.row_shape:
-        raise ValueError(f"rows of shape {rows.shape}; uint32{[len(matchers), *store.row_shape]} are needed")
-    places = [None if matcher.is_finished() else matcher.row_here() for matcher in matchers]
-    table = store.rows
-    numbers = np.array([-1 if place is None else place[1] for place in places], dtype=np.int64)
-    h.write_batch(table.handles, numbers, rows)
-    for matcher, place, row in zip(matchers, places, rows, strict=True):
-        if place is not None:
-            if place[0] is not table:
-                place[0].write(place[1], row)
-            matcher.restrict(*place, row)
-
-
-_NOTHING: NDArray[np.uint8] = np.empty(0, dtype=np.uint8)

@@ -50,7 +50,7 @@ class CharacterClasses:
         self.groups = bytes(groups)
         self.single = tuple(single)
         self.leads = tuple(leads)
-        self.wide = next((index for index, characters in enumerate(sets) if _holds_all_wide(characters)), -1)
+        self.wide = next((index for index, characters in enumerate(sets) if holds_all_wide(characters)), -1)
         ascii_ranges = sorted([piece for characters in sets for piece in spelling(characters).ascii])
         self.needed = any(
             low < 0x20 or low <= byte <= high for low, high in ascii_ranges for byte in (QUOTE, BACKSLASH)
@@ -110,7 +110,7 @@ def is_bare(word: str) -> bool:
     return word.isascii() and word.isprintable() and '"' not in word and "\\" not in word
 
 
-def _holds_all_wide(characters: Rx) -> bool:
+def holds_all_wide(characters: Rx) -> bool:
     return bool(sum([high - max(low, 0x80) + 1 for low, high in characters.a if high >= 0x80]) == ALL_WIDE)
 
 

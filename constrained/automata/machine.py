@@ -17,8 +17,19 @@ from numpy.typing import NDArray
 
 from constrained.automata.transitions import Transitions
 from constrained.kernels import tables as t
-from constrained.kernels.branches import ALL_WIDE, IS_STRING, L_KNOWN, NOT_KEPT
+from constrained.kernels.branches import (
+    ALL_WIDE,
+    ANY_NUMBER,
+    ASCII_KNOWN,
+    COUNTED,
+    IS_STRING,
+    L_KNOWN,
+    MOST_SHIFT,
+    NOT_KEPT,
+    READS_KEYS,
+)
 from constrained.kernels.machine import memo_copy, memo_find, memo_insert
+from constrained.kernels.object_keys import settled_table
 from constrained.kernels.runs import write_literal
 from constrained.limits import DEFAULT_LIMITS, Limits
 from grammars.effort import Timed, spend
@@ -41,6 +52,7 @@ class Run(Protocol):
 _ACTIONS_PER_STATE = 6
 _MAPS = 1 << 16
 _STATES_AT_ONCE = 1024
+_LOW_HALF = (1 << 64) - 1
 
 
 class Machine:
@@ -52,6 +64,7 @@ class Machine:
     Attributes:
         horizon: bytes of the longest token; no walk looks further ahead.
         states, maps, actions, loops, memo: the tables of `constrained.kernels.tables`.
+        settled: open commas and the keys before them, see `constrained.kernels.object_keys`.
         memo_used: int64[1], how many entries the memo has; kernels count in it, too.
         done: the state after a complete text.
         timed: bounds the time of a step; entered by whoever has the lock.
@@ -74,6 +87,7 @@ class Machine:
         self.loops: NDArray[np.uint64] = np.zeros((count, 3), dtype=np.uint64)
         self.memo: NDArray[np.int64] = np.full((1 << 12, 2), -1, dtype=np.int64)
         self.memo_used: NDArray[np.int64] = np.zeros(1, dtype=np.int64)
+        self.settled = settled_table()
         self.state_count = 0
         self._fresh_states = 0
         self.action_count = 0
@@ -230,6 +244,16 @@ class Machine:
         """Declare that every character outside ASCII leads back to `state`, or to what soon cannot be told from it."""
         self.loops[state, L_KNOWN] |= np.uint64(ALL_WIDE)
 
+    def counts(self, state: int, ascii_bits: int, wide: bool, most: int | None) -> None:
+        """Declare that any text of up to `most` characters (None: of any number) may follow in `state`, and no longer one.
+
+        A text of those ASCII characters whose bits are set and, if `wide`, of all others; `state` is one between characters.
+        """
+        limit = ANY_NUMBER if most is None else min(most, ANY_NUMBER)
+        flags = ASCII_KNOWN | COUNTED | (ALL_WIDE if wide else 0) | (limit << MOST_SHIFT)
+        known = np.uint64(flags) | (self.loops[state, L_KNOWN] & np.uint64((1 << MOST_SHIFT) - 1))
+        self.loops[state] = (ascii_bits & _LOW_HALF, ascii_bits >> 64, known)
+
     def is_string(self, state: int) -> None:
         """Declare that `state` is one inside a string, between two characters: its local row may be kept on disk."""
         self.loops[state, L_KNOWN] |= np.uint64(IS_STRING)
@@ -237,6 +261,10 @@ class Machine:
     def open(self, state: int, kind: int) -> None:
         """Declare that `state`, which has no base, stands for several that a text will tell apart (`OPEN_HERE`, `OPEN_AHEAD`)."""
         self.states[state, t.S_SLACK] = kind
+
+    def reads_keys(self, state: int) -> None:
+        """Declare that the keys of its object say what `state`, which is open and follows a comma, stands for."""
+        self.loops[state, L_KNOWN] |= np.uint64(READS_KEYS)
 
     def is_open(self, state: int) -> bool:
         """Whether `state` stands for several that a text will tell apart."""

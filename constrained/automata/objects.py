@@ -69,6 +69,7 @@ def _comma(machine: Machine, frame: ObjectFrame, gap: Any, progress: Progress) -
         machine.open(state, OPEN_AHEAD)
     elif loose(progress):
         machine.open(state, OPEN_HERE)
+        machine.reads_keys(state)
     return state
 
 

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from constrained.kernels.jit import inlined, making_kernel
 from constrained.kernels.tables import (
+    CHARACTERS_SHIFT,
     GOTO,
     KIND_SHIFT,
     N_BYTE,
@@ -40,9 +41,12 @@ B_LOW, B_HIGH = range(2)
 """Columns of what ASCII characters there are, uint64[nodes, 2]: a bit for each of 0-63 and 64-127."""
 L_LOW, L_HIGH, L_KNOWN = range(3)
 """Columns of the bytes that a state comes back to itself on, uint64[states, 3]: ASCII characters, and flags."""
-ASCII_KNOWN, ALL_WIDE, IS_STRING, NOT_KEPT = 1, 2, 4, 8
+ASCII_KNOWN, ALL_WIDE, IS_STRING, NOT_KEPT, READS_KEYS, COUNTED = 1, 2, 4, 8, 16, 32
 """Flags of L_KNOWN: the bits are there; every character outside ASCII leads back to the state; the state is one inside a
-string, whose local row may have been kept by an earlier process; it has been asked for and is not."""
+string, whose local row may have been kept by an earlier process; it has been asked for and is not;
+the state is an open comma (`object_keys`); the bits are those of characters of which any may follow, in any order, but no more
+than the number from MOST_SHIFT on, whatever states they lead to."""
+MOST_SHIFT, ANY_NUMBER = 16, 0xFFFF
 
 _CONTINUES = np.zeros((8, 256), dtype=np.int8)
 """UTF-8 as an automaton (RFC 3629): 0 between characters, 1 to 3 that many bytes left, 4 to 7 after E0, ED, F0, F4; -1 none."""
@@ -63,23 +67,28 @@ _CONTINUES[7, 0x80:0x90] = 2
 
 
 @making_kernel
-def branch(trie: Int32, nodes: Int32, bytes_: UInt8, below: UInt64) -> None:
+def branch(trie: Int32, nodes: Int32, bytes_: UInt8, below: UInt64, lengths: Int32) -> None:
     """Lay `trie` (int32[n + 1, 4]) out with siblings side by side.
 
     Args:
         nodes: int32[n, 8], `N_*` columns.
         bytes_: uint8[n], the bytes on the edges into them.
         below: uint64[n, 2], zeros; the ASCII characters below each node, `B_*` columns.
+        lengths: int32[tokens], how many characters begin in each token, in the order of the trie.
     """
     count = trie.shape[0] - 1
     path = np.zeros(1 << 16, dtype=np.int32)
     parents = np.zeros(count, dtype=np.int32)
     kids = np.zeros(count, dtype=np.int32)
+    characters = np.zeros(count, dtype=np.int32)
     for node in range(1, count):
         depth = trie[node, T_BYTE_DEPTH] >> 8
         parents[node] = path[depth - 1]
         path[depth] = node
         kids[parents[node]] += 1
+        characters[node] = characters[parents[node]] + (trie[node, T_BYTE_DEPTH] & 0xC0 != 0x80)
+        for at in range(trie[node, T_TOKENS], trie[node + 1, T_TOKENS]):
+            lengths[at] = characters[node]
     place = np.zeros(count, dtype=np.int32)
     free = np.zeros(count, dtype=np.int32)
     at = 1
@@ -97,7 +106,7 @@ def branch(trie: Int32, nodes: Int32, bytes_: UInt8, below: UInt64) -> None:
         kind = NONE_WIDE
         if wide[node]:
             kind = VALID_WIDE if valid[node] & 1 else OTHER_WIDE
-        nodes[here, N_BYTE] = byte | (kind << 8)
+        nodes[here, N_BYTE] = byte | (kind << 8) | (characters[node] << CHARACTERS_SHIFT)
         nodes[here, N_KIDS] = free[node] - kids[node]
         nodes[here, N_KIDS_END] = free[node]
         nodes[here, N_TOKENS] = trie[node, T_TOKENS]
@@ -156,15 +165,28 @@ def note_loops(states: Int32, maps: UInt8, actions: Int64, loops: UInt64, state:
 @inlined
 def keeps(
     states: Int32, maps: UInt8, actions: Int64, loops: UInt64, nodes: Int32, below: UInt64, state: int, node: int, horizon: int
-) -> bool:  # fmt: skip
-    """Whether every text below `node` leads from `state` back to itself (a sufficient test)."""
+) -> int:  # fmt: skip
+    """How many characters of the texts below `node` the state `state` lets pass; -1 if that is not all that there is to say.
+
+    ANY_NUMBER where every text leads from the state back to itself (a sufficient test), or is let through whatever follows it.
+    """
     if states[state, S_ACTIONS] < 0:
-        return False
-    known = loops[state, L_KNOWN]
-    if known & np.uint64(ASCII_KNOWN) == np.uint64(0):
+        return -1
+    if loops[state, L_KNOWN] & np.uint64(ASCII_KNOWN) == np.uint64(0):
         note_loops(states, maps, actions, loops, state, horizon)
     strange = (below[node, B_LOW] & ~loops[state, L_LOW]) | (below[node, B_HIGH] & ~loops[state, L_HIGH])
     if strange != np.uint64(0):
-        return False
-    wide = nodes[node, N_BYTE] >> 8
-    return wide == NONE_WIDE or (wide == VALID_WIDE and known & np.uint64(ALL_WIDE) != np.uint64(0))
+        return -1
+    known = int(loops[state, L_KNOWN])
+    wide = (nodes[node, N_BYTE] >> 8) & 0xFF
+    if wide == OTHER_WIDE or (wide == VALID_WIDE and known & ALL_WIDE == 0):
+        return -1
+    return known >> MOST_SHIFT if known & COUNTED else ANY_NUMBER
+
+
+@inlined
+def longest_allowed(nodes: Int32, node: int, most: int) -> int:
+    """How many characters may begin in a token below `node` if `most` may below the node; ANY_NUMBER if all tokens pass."""
+    if most >= nodes[node, N_SPAN] & 0xFFFF:
+        return ANY_NUMBER
+    return most + (nodes[node, N_BYTE] >> CHARACTERS_SHIFT)  # type: ignore[no-any-return]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from constrained.kernels.branches import keeps
+from constrained.kernels.branches import ANY_NUMBER, keeps, longest_allowed
 from constrained.kernels.jit import inlined, kernel
 from constrained.kernels.machine import dispatch, memo_get, memo_put
 from constrained.kernels.tables import (
@@ -40,6 +40,7 @@ from constrained.kernels.tables import (
     R_IDS_END,
     R_MORE,
     R_MORE_END,
+    R_OPEN,
     REJECTED,
     S_ACTIONS,
     S_LOCAL,
@@ -121,8 +122,8 @@ def file_row(states: Int32, memo: Int64, cells: Int32, w: Int64) -> None:
 @kernel
 def compose(
     states: Int32, maps: UInt8, actions: Int64, memo: Int64, cells: Int32, loops: UInt64, nodes: Int32, bytes_: UInt8,
-    below: UInt64, token_ids: Int32, eos: Int32, pool: Int32, dense: UInt32, locals_: Int32, rows: Int32, exits: Int32,
-    frames: Int32, w: Int64,
+    below: UInt64, token_ids: Int32, lengths: Int32, eos: Int32, pool: Int32, dense: UInt32, locals_: Int32, rows: Int32,
+    exits: Int32, frames: Int32, w: Int64,
 ) -> int:  # fmt: skip
     """Complete the local row of w[W_STATE] with what the stack below w[W_CELL] allows after each exit; memoise it.
 
@@ -224,13 +225,21 @@ def compose(
                     open_ahead = 1
                 tokens = nodes[node, N_TOKENS]
                 if nodes[node, N_KIDS] == nodes[node, N_KIDS_END]:
-                    pool_top = listed(token_ids, pool, w, pool_top, tokens, nodes[node, N_TOKENS_OWN], open_ahead)
+                    pool_top = listed(
+                        token_ids, lengths, pool, w, pool_top, tokens, nodes[node, N_TOKENS_OWN], ANY_NUMBER, open_ahead
+                    )
                     continue
                 after = relaxed(states, after, nodes[node, N_SPAN] & 0xFFFF)
-                if keeps(states, maps, actions, loops, nodes, below, after, node, horizon):
-                    pool_top = listed(token_ids, pool, w, pool_top, tokens, nodes[node, N_TOKENS_ALL], open_ahead)
+                most = keeps(states, maps, actions, loops, nodes, below, after, node, horizon)
+                if most >= 0:
+                    longest = longest_allowed(nodes, node, most)
+                    pool_top = listed(
+                        token_ids, lengths, pool, w, pool_top, tokens, nodes[node, N_TOKENS_ALL], longest, open_ahead
+                    )
                     continue
-                pool_top = listed(token_ids, pool, w, pool_top, tokens, nodes[node, N_TOKENS_OWN], open_ahead)
+                pool_top = listed(
+                    token_ids, lengths, pool, w, pool_top, tokens, nodes[node, N_TOKENS_OWN], ANY_NUMBER, open_ahead
+                )
                 frames[depth, F_KID] = kid
                 depth += 1
                 enter(frames, nodes, depth, node, after, cell_after, top_after, open_ahead)
@@ -276,6 +285,7 @@ def compose(
     rows[at, R_IDS_END] = last
     rows[at, R_MORE] = w[W_POOL_START]
     rows[at, R_MORE_END] = pool_top
+    rows[at, R_OPEN] = 0
     w[W_FOUND] = w[W_ROWS]
     w[W_ROWS] += 1
     w[W_POOL] = pool_top

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import numba
 import numpy as np
@@ -20,19 +20,24 @@ from numpy.typing import NDArray
 
 from constrained.kernels.jit import inlined, kernel, pasted
 from constrained.kernels.machine import (
+    M_BUDGETED,
     M_BYTES,
     M_CELL,
     M_DEEPEST,
+    M_FINISHED,
     M_LENGTH,
     M_ROW,
     M_STATE,
+    M_STORE,
     M_TOP,
+    REGISTERS,
     commit,
     find_row,
     run,
 )
-from constrained.kernels.rows import expand_row, expand_rows
-from constrained.kernels.tables import C_DEPTH, C_RETURN, CELL_COLUMNS, REJECTED
+from constrained.kernels.object_keys import K_BRACE
+from constrained.kernels.rows import expand_row
+from constrained.kernels.tables import C_DEPTH, C_RETURN, CELL_COLUMNS, R_OPEN, REJECTED
 
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
@@ -42,11 +47,13 @@ UInt64 = NDArray[np.uint64]
 
 (
     T_STATES, T_MAPS, T_ACTIONS, T_LOOPS, T_NODES, T_BYTES, T_BELOW, T_TOKEN_IDS, T_EOS, T_POOL, T_DENSE, T_LOCALS,
-    T_ROWS, T_EXITS, T_FRAMES, T_SCRATCH, T_BLOB, T_BOUNDS, T_MEMO_USED, T_FIRST,
-) = range(20)  # fmt: skip
-TABLES = 20
-"""The tables of a store: those of its machine, of the trie, and of its rows; the bytes of the tokens and their bounds;
-how many entries the memo has.  T_FIRST names no table: handles[T_FIRST, 0] is the number of the first of the rows."""
+    T_ROWS, T_EXITS, T_FRAMES, T_SCRATCH, T_BLOB, T_BOUNDS, T_MEMO_USED, T_SETTLED,
+    T_LENGTHS, T_FIRST,
+) = range(22)  # fmt: skip
+TABLES = 22
+"""The tables of a store: those of its machine, of the trie, and of its rows; the bytes of the tokens and their bounds; how
+many entries the memo has; open commas that have been settled; how many characters the tokens have.  T_FIRST names no
+table: handles[T_FIRST, 0] is the number of the first of the rows."""
 O_CELLS, O_HISTORY, O_TEXT = range(3)
 OWN = 3
 """The tables of a matcher: cells, history, text."""
@@ -89,11 +96,12 @@ def hold(handles: Int64, slot: int, table: NDArray[Any]) -> None:
 
 
 @kernel
-def hold_own(own: Int64, cells: Int32, history: Int32, text: UInt8) -> None:
-    """`hold` for the three tables of a matcher, in one call that takes a tenth of the time."""
+def hold_own(own: Int64, cells: Int32, history: Int32, text: UInt8, registers: Int64) -> int:
+    """`hold` for the three tables of a matcher, in one call that takes a tenth of the time; the address of `registers`."""
     own[O_CELLS, 0], own[O_CELLS, 1], own[O_CELLS, 2] = cells.ctypes.data, cells.shape[0], cells.shape[1]
     own[O_HISTORY, 0], own[O_HISTORY, 1], own[O_HISTORY, 2] = history.ctypes.data, history.shape[0], history.shape[1]
     own[O_TEXT, 0], own[O_TEXT, 1] = text.ctypes.data, text.shape[0]
+    return registers.ctypes.data  # type: ignore[no-any-return]
 
 
 @kernel
@@ -103,20 +111,21 @@ def begin(cells: Int32, registers: Int64, start: int, done: int, deepest: int) -
     registers[M_STATE], registers[M_CELL], registers[M_TOP] = start, 1, 2
     registers[M_LENGTH], registers[M_BYTES] = 0, 0
     registers[M_ROW] = -1
+    registers[K_BRACE] = -1
     for cell in range(2):
         for column in range(CELL_COLUMNS):
             cells[cell, column] = 0
     cells[1, C_RETURN], cells[1, C_DEPTH] = done, 1
 
 
-def _view(dtype: str, dimensions: int) -> Callable[[Int64, int], NDArray[Any]]:
-    """A piece of a kernel: the table that `handles[slot]` names."""
+def _table(dtype: str, dimensions: int) -> Callable[[int, int, int], NDArray[Any]]:
+    """A piece of a kernel: the table at an address, of so many rows and columns."""
     if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
 
-        def plain(handles: Int64, slot: int) -> NDArray[Any]:
-            shape = tuple(int(length) for length in handles[slot, 1 : 1 + dimensions])
+        def plain(address: int, rows: int, columns: int) -> NDArray[Any]:
+            shape = (int(rows), int(columns))[:dimensions]
             size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-            memory = (ctypes.c_char * size).from_address(int(handles[slot, 0]))
+            memory = (ctypes.c_char * size).from_address(int(address))
             return np.frombuffer(memoryview(memory), dtype=dtype).reshape(shape)
 
         return plain
@@ -144,16 +153,23 @@ def _view(dtype: str, dimensions: int) -> Callable[[Int64, int], NDArray[Any]]:
 
         return array(types.int64, types.int64, types.int64), lower
 
-    @pasted
-    def view(handles: Int64, slot: int) -> NDArray[Any]:
-        return table(handles[slot, 0], handles[slot, 1], handles[slot, 2])  # type: ignore[no-any-return]
+    return cast("Callable[[int, int, int], NDArray[Any]]", table)
 
-    return view
+
+def _view(dtype: str, dimensions: int) -> Callable[[Int64, int], NDArray[Any]]:
+    """A piece of a kernel: the table that `handles[slot]` names."""
+    table = _table(dtype, dimensions)
+
+    def view(handles: Int64, slot: int) -> NDArray[Any]:
+        return table(handles[slot, 0], handles[slot, 1], handles[slot, 2])
+
+    return view if numba.config.DISABLE_JIT else pasted(view)  # type: ignore[attr-defined]
 
 
 int32_rows, int32_items = _view("int32", 2), _view("int32", 1)
 uint8_items, int64_items = _view("uint8", 1), _view("int64", 1)
-uint32_rows, uint64_rows = _view("uint32", 2), _view("uint64", 2)
+uint32_rows, uint64_rows, int64_rows = _view("uint32", 2), _view("uint64", 2), _view("int64", 2)
+_int64_at = _table("int64", 1)
 
 
 @kernel
@@ -170,6 +186,8 @@ def commit_token(handles: Int64, memo: Int64, own: Int64, registers: Int64, toke
         uint8_items(handles, T_MAPS),
         int64_items(handles, T_ACTIONS),
         memo,
+        uint64_rows(handles, T_LOOPS),
+        int64_rows(handles, T_SETTLED),
         int32_rows(own, O_CELLS),
         int32_rows(own, O_HISTORY),
         uint8_items(own, O_TEXT),
@@ -208,16 +226,29 @@ def write_numbered(handles: Int64, number: int, row: UInt32) -> int:
 
 
 @kernel
-def write_batch(handles: Int64, numbers: Int64, batch: UInt32) -> int:
-    """`expand_rows`."""
-    return expand_rows(
-        int32_rows(handles, T_ROWS),
-        uint32_rows(handles, T_DENSE),
-        int32_items(handles, T_POOL),
-        handles[T_FIRST, 0],
-        numbers,
-        batch,
-    )
+def write_batch(handles: Int64, places: Int64, store: int, batch: UInt32) -> int:
+    """Write the rows that commits have found, and empty ones for finished sequences, into `batch`, uint32[n, words].
+
+    `places` holds the addresses of the registers of n matchers, and then, from the beginning on, the places in the batch
+    whose mask has to be made in another way: of another store, not found yet, with a budget, or with tokens that the text
+    has to tell.  How many those are is returned.
+    """
+    rows, dense = int32_rows(handles, T_ROWS), uint32_rows(handles, T_DENSE)
+    pool = int32_items(handles, T_POOL)
+    first = handles[T_FIRST, 0]
+    left = 0
+    for place in range(places.shape[0]):
+        registers = _int64_at(places[place], REGISTERS, 0)
+        number = registers[M_ROW]
+        if registers[M_FINISHED] and registers[M_STORE] == store:
+            for word in range(batch.shape[1]):
+                batch[place, word] = 0
+        elif registers[M_STORE] != store or registers[M_BUDGETED] or number < first or rows[number - first, R_OPEN]:
+            places[left] = place
+            left += 1
+        else:
+            expand_row(rows, dense, pool, number - first, batch[place])
+    return left
 
 
 @kernel

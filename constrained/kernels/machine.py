@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from constrained.kernels.branches import L_KNOWN, READS_KEYS
 from constrained.kernels.jit import inlined, kernel
+from constrained.kernels.object_keys import ABSENT, K_BRACE, K_END, settled_state
 from constrained.kernels.tables import (
     ACCEPT,
     ACCEPTED,
@@ -44,11 +46,15 @@ from constrained.kernels.tables import (
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
 UInt8 = NDArray[np.uint8]
+UInt64 = NDArray[np.uint64]
 
 M_STATE, M_CELL, M_TOP, M_LENGTH, M_ROW, M_BYTES, M_DETAIL, M_OUTCOME, M_AT, M_HITS, M_DEEPEST = range(11)
-"""Registers of a matcher, int64[11]: the configuration, tokens and bytes committed, the row found (or -1), and what a
+M_FINISHED, M_BUDGETED, M_STORE = range(16, 19)
+REGISTERS = 19
+"""Registers of a matcher, int64[19]: the configuration, tokens and bytes committed, the row found (or -1), and what a
 status code refers to: the state or wait state, its outcome, the byte of the token at which it came up; rows found; how many
-cells the stack may have."""
+cells the stack may have; those of `object_keys`; whether an end token was committed, whether there is a budget, and the
+number of the store."""
 H_STATE, H_CELL, H_TOP, H_BYTES = range(4)
 
 
@@ -213,17 +219,20 @@ def settle(
 
 @kernel
 def commit(
-    states: Int32, maps: UInt8, actions: Int64, memo: Int64, cells: Int32, history: Int32, text: UInt8,
-    matcher: Int64, blob: UInt8, first: int, last: int,
+    states: Int32, maps: UInt8, actions: Int64, memo: Int64, loops: UInt64, settled: Int64, cells: Int32, history: Int32,
+    text: UInt8, matcher: Int64, blob: UInt8, first: int, last: int,
 ) -> int:  # fmt: skip
     """Commit the bytes `blob[first:last]` of one token and look the next row up.
 
     On OK the registers have moved, the history has grown by one and M_ROW is the row or -1.  On any other status
-    nothing has moved; M_DETAIL and M_OUTCOME say what is missing.  OPEN: a state is reached that the text has to tell.
+    nothing has moved; M_DETAIL and M_OUTCOME say what is missing.  OPEN: a state is reached that the text has to tell, and
+    `settled` (see `object_keys`) does not know it.
     """
     state, cell, top = matcher[M_STATE], matcher[M_CELL], matcher[M_TOP]
     length = matcher[M_LENGTH]
     written = matcher[M_BYTES]
+    if matcher[K_END] > written:  # that text was not committed, or taken back
+        matcher[K_BRACE] = -1
     if length >= history.shape[0] or written + last - first > text.shape[0]:
         return HISTORY_FULL
     for at in range(first, last):
@@ -235,10 +244,16 @@ def commit(
             matcher[M_OUTCOME] = outcome
             matcher[M_AT] = at
             return status
-        if OPEN_HERE <= states[state, S_SLACK] < 0:
-            return OPEN
         text[written] = blob[at]
         written += 1
+        if OPEN_HERE <= states[state, S_SLACK] < 0:
+            if loops[state, L_KNOWN] & np.uint64(READS_KEYS) == np.uint64(0):
+                return OPEN
+            state = settled_state(text, cells[cell, C_MARK], written, settled, matcher, state)
+            if state == ABSENT:
+                return OPEN
+            if state == 0:
+                return REJECTED
     if states[state, S_SLACK] == PASSING:
         status, state, cell, top, outcome = settle(states, actions, memo, cells, state, cell, top, written)
         if status != OK:

@@ -132,7 +132,8 @@ def _local_rows(handles: Int64, memo: Int64, w: Int64) -> int:
     )  # fmt: skip
     loops, scratch = h.uint64_rows(handles, h.T_LOOPS), h.int32_rows(handles, h.T_SCRATCH)
     nodes, bytes_ = h.int32_rows(handles, h.T_NODES), h.uint8_items(handles, h.T_BYTES)
-    below, token_ids = h.uint64_rows(handles, h.T_BELOW), h.int32_items(handles, h.T_TOKEN_IDS)
+    below, lengths = h.uint64_rows(handles, h.T_BELOW), h.int32_items(handles, h.T_LENGTHS)
+    token_ids = h.int32_items(handles, h.T_TOKEN_IDS)
     pool, dense = h.int32_items(handles, h.T_POOL), h.uint32_rows(handles, h.T_DENSE)
     locals_, exits = h.int32_rows(handles, h.T_LOCALS), h.int32_rows(handles, h.T_EXITS)
     frames = h.int32_rows(handles, h.T_FRAMES)
@@ -155,12 +156,12 @@ def _local_rows(handles: Int64, memo: Int64, w: Int64) -> int:
         before = w[W_WALKED]
         if base >= 0 and locals_[states[base, S_LOCAL], L_DENSE] >= 0:
             status = walk_beside(
-                states, maps, actions, memo, scratch, loops, nodes, bytes_, below, token_ids, pool, dense, locals_, exits,
+                states, maps, actions, memo, scratch, loops, nodes, bytes_, below, token_ids, lengths, pool, dense, locals_, exits,
                 frames, w,
             )  # fmt: skip
         else:
             status = walk_alone(
-                states, maps, actions, memo, scratch, loops, nodes, bytes_, below, token_ids, pool, dense, locals_, exits,
+                states, maps, actions, memo, scratch, loops, nodes, bytes_, below, token_ids, lengths, pool, dense, locals_, exits,
                 frames, w,
             )  # fmt: skip
         w[W_COST] += w[W_WALKED] - before
@@ -199,6 +200,7 @@ def _composed(handles: Int64, memo: Int64, cells: Int32, w: Int64) -> int:
         h.uint8_items(handles, h.T_BYTES),
         h.uint64_rows(handles, h.T_BELOW),
         h.int32_items(handles, h.T_TOKEN_IDS),
+        h.int32_items(handles, h.T_LENGTHS),
         h.int32_items(handles, h.T_EOS),
         h.int32_items(handles, h.T_POOL),
         h.uint32_rows(handles, h.T_DENSE),

@@ -34,9 +34,11 @@ TRIE_COLUMNS = 4
 
 N_BYTE, N_KIDS, N_KIDS_END, N_TOKENS, N_TOKENS_OWN, N_TOKENS_ALL, N_ORDER, N_SPAN = range(8)
 NODE_COLUMNS = 8
-"""The byte on the edge into the node, with what bytes from 128 on are below it from bit 8 on (`NONE_WIDE` and so on); its
-children; where its tokens start, its own end, and all of its subtree's end; its number in preorder; its depth from bit 16
-on, and below that the length of the longest path from it."""
+"""The byte on the edge into the node, with what bytes from 128 on are below it from bit 8 on (`NONE_WIDE` and so on), and
+from CHARACTERS_SHIFT on how many characters begin on the way to it; its children; where its tokens start, its own end, and
+all of its subtree's end; its number in preorder; its depth from bit 16 on, and below that the length of the longest path
+from it."""
+CHARACTERS_SHIFT = 16
 NONE_WIDE, VALID_WIDE, OTHER_WIDE = range(3)
 """Below a node: no byte from 128 on; some, and after a whole character all that is there is UTF-8; others."""
 
@@ -63,8 +65,9 @@ CHAIN_FLAG = 1 << 40
 
 L_DENSE, L_IDS, L_IDS_END, L_EXITS, L_EXITS_END, L_OPEN = range(6)
 LOCAL_COLUMNS = 6
-R_DENSE, R_IDS, R_IDS_END, R_MORE, R_MORE_END = range(5)
-ROW_COLUMNS = 5
+R_DENSE, R_IDS, R_IDS_END, R_MORE, R_MORE_END, R_OPEN = range(6)
+ROW_COLUMNS = 6
+"""A row: its base, or -1; two lists of tokens in the pool; 1 if there are more tokens, which the text has to tell."""
 
 OPEN_BIT = 1 << 30
 """Flag of an exit's outcome: the way there depends on text."""

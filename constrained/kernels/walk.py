@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from constrained.kernels.branches import keeps
+from constrained.kernels.branches import ANY_NUMBER, keeps, longest_allowed
 from constrained.kernels.jit import inlined, kernel
 from constrained.kernels.machine import dispatch
 from constrained.kernels.tables import (
@@ -103,12 +103,14 @@ def _file(states: Int32, locals_: Int32, w: Int64, dense: int, ids_end: int, exi
 @kernel
 def walk_alone(
     states: Int32, maps: UInt8, actions: Int64, memo: Int64, cells: Int32, loops: UInt64, nodes: Int32, bytes_: UInt8,
-    below: UInt64, token_ids: Int32, pool: Int32, dense: UInt32, locals_: Int32, exits: Int32, frames: Int32, w: Int64,
+    below: UInt64, token_ids: Int32, lengths: Int32, pool: Int32, dense: UInt32, locals_: Int32, exits: Int32,
+    frames: Int32, w: Int64,
 ) -> int:  # fmt: skip
     """Walk the trie from w[W_STATE] as the only frame.
 
     Tokens that stay inside the frame, or end exactly where it ends, are noted; nodes at which the frame can be left become
-    exits.  A subtree of nothing but bytes on which the state stays as it is is noted whole.
+    exits.  A subtree of nothing but bytes on which the state stays as it is is noted whole, one of nothing but characters that
+    are only counted by their number.
 
     Resumable: on UNKNOWN_* the missing piece is named in w[W_DETAIL], w[W_OUTCOME]; call again once it is there.
     On OK the state's S_LOCAL names the new entry of `locals_`.
@@ -154,14 +156,22 @@ def walk_alone(
                     open_ahead = 1
                 tokens = nodes[node, N_TOKENS]
                 if nodes[node, N_KIDS] == nodes[node, N_KIDS_END]:
-                    pool_top = listed(token_ids, pool, w, pool_top, tokens, nodes[node, N_TOKENS_OWN], open_ahead)
+                    pool_top = listed(
+                        token_ids, lengths, pool, w, pool_top, tokens, nodes[node, N_TOKENS_OWN], ANY_NUMBER, open_ahead
+                    )
                     continue
                 if cell_after == 0:
                     after = relaxed(states, after, nodes[node, N_SPAN] & 0xFFFF)
-                if keeps(states, maps, actions, loops, nodes, below, after, node, horizon):
-                    pool_top = listed(token_ids, pool, w, pool_top, tokens, nodes[node, N_TOKENS_ALL], open_ahead)
+                most = keeps(states, maps, actions, loops, nodes, below, after, node, horizon)
+                if most >= 0:
+                    longest = longest_allowed(nodes, node, most)
+                    pool_top = listed(
+                        token_ids, lengths, pool, w, pool_top, tokens, nodes[node, N_TOKENS_ALL], longest, open_ahead
+                    )
                     continue
-                pool_top = listed(token_ids, pool, w, pool_top, tokens, nodes[node, N_TOKENS_OWN], open_ahead)
+                pool_top = listed(
+                    token_ids, lengths, pool, w, pool_top, tokens, nodes[node, N_TOKENS_OWN], ANY_NUMBER, open_ahead
+                )
                 frames[depth, F_KID] = kid
                 depth += 1
                 enter(frames, nodes, depth, node, after, cell_after, top_after, open_ahead)
@@ -171,8 +181,9 @@ def walk_alone(
                 kid += 1
                 if after < 0:
                     pool_top = listed(
-                        token_ids, pool, w, pool_top, nodes[node, N_TOKENS], nodes[node, N_TOKENS_OWN], open_here
-                    )
+                        token_ids, lengths, pool, w, pool_top, nodes[node, N_TOKENS], nodes[node, N_TOKENS_OWN], ANY_NUMBER,
+                        open_here,
+                    )  # fmt: skip
                     if nodes[node, N_KIDS] < nodes[node, N_KIDS_END]:
                         exit_top = _exit(exits, exit_top, node, -1, outcome | (open_here * OPEN_BIT))
                 elif cell == 0 and after == state:
@@ -219,10 +230,24 @@ def _flip(
     return pool_top
 
 
+@inlined
+def _flip_longer(
+    dense: UInt32, row: int, token_ids: Int32, lengths: Int32, pool: Int32, pool_top: int, first: int, last: int, longest: int
+) -> int:  # fmt: skip
+    """`_flip` where those with at most `longest` characters are in the row."""
+    for at in range(first, last):
+        token = token_ids[at]
+        if (lengths[at] <= longest) != (((dense[row, token >> 5] >> np.uint32(token & 31)) & np.uint32(1)) != 0):
+            pool[pool_top] = token
+            pool_top += 1
+    return pool_top
+
+
 @kernel
 def walk_beside(
     states: Int32, maps: UInt8, actions: Int64, memo: Int64, cells: Int32, loops: UInt64, nodes: Int32, bytes_: UInt8,
-    below: UInt64, token_ids: Int32, pool: Int32, dense: UInt32, locals_: Int32, exits: Int32, frames: Int32, w: Int64,
+    below: UInt64, token_ids: Int32, lengths: Int32, pool: Int32, dense: UInt32, locals_: Int32, exits: Int32,
+    frames: Int32, w: Int64,
 ) -> int:  # fmt: skip
     """`walk_alone` for a state whose base has a dense local row.
 
@@ -350,8 +375,16 @@ def walk_beside(
                 pool_top = _flip(dense, base_dense, token_ids, pool, pool_top, tokens, inner, in_row)
                 pool_top = _flip(dense, base_dense, token_ids, pool, pool_top, inner, nodes[node, N_TOKENS_ALL], False)
                 continue
-            if keeps(states, maps, actions, loops, nodes, below, after, node, horizon):
-                pool_top = _flip(dense, base_dense, token_ids, pool, pool_top, tokens, nodes[node, N_TOKENS_ALL], True)
+            most = keeps(states, maps, actions, loops, nodes, below, after, node, horizon)
+            if most >= 0:
+                longest = longest_allowed(nodes, node, most)
+                last = nodes[node, N_TOKENS_ALL]
+                if longest == ANY_NUMBER:
+                    pool_top = _flip(dense, base_dense, token_ids, pool, pool_top, tokens, last, True)
+                else:
+                    pool_top = _flip_longer(
+                        dense, base_dense, token_ids, lengths, pool, pool_top, tokens, last, longest
+                    )
                 continue
             pool_top = _flip(dense, base_dense, token_ids, pool, pool_top, tokens, inner, True)
             frames[depth, F_KID] = kid

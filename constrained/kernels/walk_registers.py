@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from constrained.kernels.branches import ANY_NUMBER
 from constrained.kernels.jit import inlined
 from constrained.kernels.tables import N_KIDS, N_KIDS_END, OPERAND_MASK, POP_KEY, S_BASE, S_SLACK
 
@@ -60,15 +61,23 @@ def enter(frames: Int32, nodes: Int32, depth: int, node: int, state: int, cell: 
 
 @inlined
 def listed(
-    token_ids: Int32, pool: Int32, w: Int64, pool_top: int, first: int, last: int, open_ahead: int
+    token_ids: Int32, lengths: Int32, pool: Int32, w: Int64, pool_top: int, first: int, last: int, longest: int,
+    open_ahead: int,
 ) -> int:  # fmt: skip
-    """List token_ids[first:last] in the pool, at its top or apart; the new top."""
+    """List those of token_ids[first:last] that have at most `longest` characters in the pool, at its top or apart; the new top."""
     if open_ahead:
         for at in range(first, last):
-            w[W_OPEN] += 1
-            pool[pool.shape[0] - w[W_OPEN]] = token_ids[at]
+            if lengths[at] <= longest:
+                w[W_OPEN] += 1
+                pool[pool.shape[0] - w[W_OPEN]] = token_ids[at]
+        return pool_top
+    if longest == ANY_NUMBER:
+        for at in range(first, last):
+            pool[pool_top] = token_ids[at]
+            pool_top += 1
         return pool_top
     for at in range(first, last):
-        pool[pool_top] = token_ids[at]
-        pool_top += 1
+        if lengths[at] <= longest:
+            pool[pool_top] = token_ids[at]
+            pool_top += 1
     return pool_top

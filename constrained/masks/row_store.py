@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from constrained.kernels import row_making as making
 from constrained.kernels import tables as t
 from constrained.kernels import walk_registers as w
 from constrained.kernels.branches import L_KNOWN, NOT_KEPT, branch
+from constrained.kernels.object_keys import keep_settled, settled_table
 from constrained.limits import DEFAULT_LIMITS, Limits
 from constrained.masks.generation import Generation
 from constrained.masks.kept_rows import LEAST_COST, STATE_COST, LocalRow, kept_rows
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 _ROWS_SHARE, _TABLE_SHARE = 2, 4
 """Rows may take one half of `Limits.bytes`, rows written out for devices one quarter."""
 _NO_BUDGET = 1 << 62
+_NUMBERS = itertools.count()
 
 
 class _Full(Exception):
@@ -48,6 +51,7 @@ class RowStore:
     begins, and matchers find their rows again, which are made again where they are needed.
 
     Attributes:
+        identity: a number that no other store of the process has.
         machine: the machine whose states rows are for.
         rows: the generation in use.  A number that was found before `rows` is read is a row of it iff it is `rows.first`
             or more.
@@ -56,6 +60,7 @@ class RowStore:
     """
 
     def __init__(self, vocabulary: Vocabulary, limits: Limits = DEFAULT_LIMITS) -> None:
+        self.identity = next(_NUMBERS)
         self.limits = limits
         self.size = vocabulary.size
         offsets = vocabulary.table.offsets.tolist()
@@ -74,7 +79,8 @@ class RowStore:
         self._nodes: NDArray[np.int32] = np.empty((nodes, t.NODE_COLUMNS), dtype=np.int32)
         self._bytes: NDArray[np.uint8] = np.empty(nodes, dtype=np.uint8)
         self._below: NDArray[np.uint64] = np.zeros((nodes, 2), dtype=np.uint64)
-        branch(self.trie, self._nodes, self._bytes, self._below)
+        lengths: NDArray[np.int32] = np.zeros(len(trie.token_ids), dtype=np.int32)
+        branch(self.trie, self._nodes, self._bytes, self._below, lengths)
         self.token_ids: NDArray[np.int32] = np.ascontiguousarray(trie.token_ids)
         self.eos: NDArray[np.int32] = np.array(
             [token for token in vocabulary.eos_token_ids if 0 <= token < vocabulary.size], dtype=np.int32
@@ -88,7 +94,8 @@ class RowStore:
         self._fixed: dict[int, NDArray[Any]] = {
             h.T_STATES: machine.states, h.T_MAPS: machine.maps, h.T_ACTIONS: machine.actions, h.T_LOOPS: machine.loops,
             h.T_NODES: self._nodes, h.T_BYTES: self._bytes, h.T_BELOW: self._below, h.T_TOKEN_IDS: self.token_ids,
-            h.T_EOS: self.eos, h.T_MEMO_USED: machine.memo_used, h.T_FRAMES: frames, h.T_SCRATCH: scratch, h.T_BLOB: self._blob,
+            h.T_EOS: self.eos, h.T_MEMO_USED: machine.memo_used, h.T_SETTLED: machine.settled, h.T_LENGTHS: lengths,
+            h.T_FRAMES: frames, h.T_SCRATCH: scratch, h.T_BLOB: self._blob,
             h.T_BOUNDS: np.ascontiguousarray(vocabulary.table.offsets, dtype=np.int64),
         }  # fmt: skip
         self.handles = h.handles_of(h.TABLES, self._fixed)
@@ -116,12 +123,13 @@ class RowStore:
         registers[w.W_BUDGET] = _NO_BUDGET
         making.make_row(self.rows.handles, memo, cells, registers, 0, 0, 1)
         row: NDArray[np.uint32] = np.empty(self.row_shape, dtype=np.uint32)
-        making.write_made(self.rows.handles, memo, own, registers, np.zeros(16, dtype=np.int64), row)
+        making.write_made(self.rows.handles, memo, own, registers, np.zeros(m.REGISTERS, dtype=np.int64), row)
         making.file_row_of(self.handles, memo, cells, registers)
         states[0, [t.S_ROW, t.S_LOCAL]] = -1
         h.run_bytes(self.handles, memo, cells, self._blob[:0], np.zeros(7, dtype=np.int64))
         m.memo_copy(memo[:0], memo)
         making.bytes_of_rows(registers, self.row_shape[0])
+        keep_settled(np.frombuffer(b"{", dtype=np.uint8), settled_table(), np.zeros(16, dtype=np.int64), 0, 0)
 
     def counters(self) -> Counters:
         """A snapshot of the counters."""
@@ -335,6 +343,7 @@ class RowStore:
         self._registers[w.W_POOL] = end
         if kept:
             rows.open_tokens[number] = tuple(kept)
+            rows.rows[number - rows.first, t.R_OPEN] = 1
             self._registers[w.W_BUDGET] -= _list_bytes(kept)
 
     def _followed(self, token: int, cells: NDArray[np.int32], state: int, cell: int, top: int) -> tuple[int, int]:

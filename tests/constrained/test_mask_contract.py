@@ -10,8 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
+from constrained.batch_masks import fill_masks
 from constrained.errors import EmptyLanguage, TokenRejected
-from constrained.matcher import Matcher, fill_masks
+from constrained.matcher import Matcher
 from constrained.vocabulary import Vocabulary
 from grammars import Choice, JsonSchema, Regex
 from tests.constrained.languages import (

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from constrained.automata.machine import Machine
 from constrained.automata.transitions import Transitions
+from constrained.kernels import handles as h
 from constrained.kernels import tables as t
-from constrained.kernels.branches import keeps
+from constrained.kernels.branches import ANY_NUMBER, keeps, longest_allowed
 from constrained.masks.row_store import RowStore
 from constrained.vocabulary import Vocabulary
 from tests.constrained.kernels.twins import TINY
@@ -37,6 +38,11 @@ def texts_of_nodes(store: RowStore) -> list[bytes]:
     return found
 
 
+def characters(text: bytes) -> int:
+    """How many characters begin in a text."""
+    return sum(not 0x80 <= byte < 0xC0 for byte in text)
+
+
 def is_utf8_so_far(text: bytes) -> bool:
     """Whether some bytes make it whole; Python's incremental decoder takes halves of surrogates for a beginning."""
     return any(is_utf8(text + (bytes([first]) + b"\x80\x80")[:more]) for first in (0x80, 0xA0) for more in range(4))
@@ -58,7 +64,7 @@ def test_nodes_are_the_prefixes_of_tokens_with_the_tokens_at_and_below_them(text
     found = texts_of_nodes(store)
     assert sorted(found) == sorted({token[:end] for token in tokens for end in range(len(token) + 1)})
     order = {text: number for number, text in enumerate(sorted(found))}
-    ids = store.token_ids.tolist()
+    ids, lengths = store.token_ids.tolist(), store._fixed[h.T_LENGTHS]
     for text, entry in zip(found, store._nodes.tolist(), strict=True):
         below = [other for other in found if other.startswith(text)]
         assert entry[t.N_BYTE] & 255 == (text[-1] if text else 0)
@@ -66,6 +72,8 @@ def test_nodes_are_the_prefixes_of_tokens_with_the_tokens_at_and_below_them(text
         assert entry[t.N_SPAN] >> 16 == len(text)
         assert entry[t.N_SPAN] & 0xFFFF == max(map(len, below)) - len(text)
         assert {tokens[token] for token in ids[entry[t.N_TOKENS] : entry[t.N_TOKENS_OWN]]} <= {text}
+        assert entry[t.N_BYTE] >> t.CHARACTERS_SHIFT == characters(text)
+        assert {int(lengths[at]) for at in range(entry[t.N_TOKENS], entry[t.N_TOKENS_OWN])} <= {characters(text)}
         listed = sorted(ids[entry[t.N_TOKENS] : entry[t.N_TOKENS_ALL]])
         assert listed == [token for token, data in enumerate(tokens) if data.startswith(text)]
 
@@ -84,7 +92,7 @@ def test_what_a_subtree_is_made_of_is_what_its_texts_are_made_of(texts: list[byt
         wide = any(byte >= 128 for rest in rests for byte in rest)
         valid = all(is_utf8_so_far(rest) for rest in rests)
         kind = t.NONE_WIDE if not wide else t.VALID_WIDE if valid else t.OTHER_WIDE
-        assert int(store._nodes[node, t.N_BYTE]) >> 8 == kind
+        assert int(store._nodes[node, t.N_BYTE]) >> 8 & 255 == kind
 
 
 def _expand(machine: Machine, back: bytes, far: bytes) -> Transitions:
@@ -106,7 +114,7 @@ def test_a_subtree_keeps_a_state_that_all_its_bytes_lead_back_to(
     machine = store.machine
     state = machine.state((_expand, bytes(sorted(back)), bytes(sorted(far - back))))
     arguments = machine.states, machine.maps, machine.actions, machine.loops, store._nodes, store._below
-    assert not any(keeps(*arguments, state, node, machine.horizon) for node in range(len(store._nodes)))
+    assert all(keeps(*arguments, state, node, machine.horizon) == -1 for node in range(len(store._nodes)))
     machine.expand(state)
     if all_wide:
         machine.loop_wide(state)
@@ -116,7 +124,36 @@ def test_a_subtree_keeps_a_state_that_all_its_bytes_lead_back_to(
         plain = all(byte in back for rest in rests for byte in rest if byte < 128)
         wide = any(byte >= 128 for rest in rests for byte in rest)
         expected = plain and (not wide or (all_wide and all(is_utf8_so_far(rest) for rest in rests)))
-        assert keeps(*arguments, state, node, machine.horizon) == expected
+        assert keeps(*arguments, state, node, machine.horizon) == (ANY_NUMBER if expected else -1)
+
+
+@settings(max_examples=100)
+@given(TEXTS, st.sets(st.sampled_from(b"ab,]~\x7f")), st.booleans(), st.none() | st.integers(0, 5))
+def test_characters_that_are_only_counted_pass_up_to_their_number(
+    texts: list[bytes], counted: set[int], wide: bool, most: int | None
+) -> None:
+    store = stores(texts)
+    machine = store.machine
+    state = machine.state((_expand, b"", b"ab"))
+    arguments = machine.states, machine.maps, machine.actions, machine.loops, store._nodes, store._below
+    machine.counts(state, sum(1 << byte for byte in counted), wide, most)
+    assert keeps(*arguments, state, 0, machine.horizon) == -1
+    machine.expand(state)
+    found, tokens, lengths = texts_of_nodes(store), [*texts, b"a"], store._fixed[h.T_LENGTHS]
+    for node, text in enumerate(found):
+        rests = [other[len(text) :] for other in found if other.startswith(text)]
+        plain = all(byte in counted for rest in rests for byte in rest if byte < 128)
+        has_wide = any(byte >= 128 for rest in rests for byte in rest)
+        passing = keeps(*arguments, state, node, machine.horizon)
+        if not plain or (has_wide and not (wide and all(is_utf8_so_far(rest) for rest in rests))):
+            assert passing == -1
+            continue
+        assert passing == (ANY_NUMBER if most is None else most)
+        longest = longest_allowed(store._nodes, node, passing)
+        entry = store._nodes[node].tolist()
+        for at in range(entry[t.N_TOKENS], entry[t.N_TOKENS_ALL]):
+            rest = tokens[int(store.token_ids[at])][len(text) :]
+            assert (lengths[at] <= longest) == (most is None or characters(rest) <= most)
 
 
 def test_a_state_is_kept_by_what_leads_to_one_that_soon_cannot_be_told_from_it() -> None:
@@ -125,7 +162,7 @@ def test_a_state_is_kept_by_what_leads_to_one_that_soon_cannot_be_told_from_it()
     near, state = machine.state((_expand, b"x", b"")), machine.state((_expand_to, b"ab", "near"))
     machine.expand(state)
     arguments = machine.states, machine.maps, machine.actions, machine.loops, store._nodes, store._below
-    for slack, kept in ((machine.horizon - 2, False), (machine.horizon - 1, True)):
+    for slack, kept in ((machine.horizon - 2, -1), (machine.horizon - 1, ANY_NUMBER)):
         machine.rest_on(near, state, slack)
         machine.loops[state] = np.uint64(0)
         assert keeps(*arguments, state, 0, machine.horizon) == kept

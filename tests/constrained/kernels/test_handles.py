@@ -23,9 +23,9 @@ def test_a_token_is_committed_as_its_bytes_are(data: st.DataObject, spec: Spec, 
         [np.zeros((99, 4), dtype=np.int32), np.empty((9, 4), dtype=np.int32), np.empty(99, dtype=np.uint8)]
         for _ in range(2)
     )
-    registers = np.zeros((2, 16), dtype=np.int64)
+    registers = np.zeros((2, m.REGISTERS), dtype=np.int64)
     own = np.zeros((h.OWN, 3), dtype=np.int64)
-    h.hold_own(own, *one)
+    h.hold_own(own, *one, registers[0])
     for mine, (cells, _, _) in zip(registers, (one, two), strict=True):
         h.begin(cells, mine, loaded.state(START[0]), machine.done, 50)
     assert loaded.configuration(int(registers[0, m.M_STATE]), one[0], int(registers[0, m.M_CELL])) == START
@@ -37,7 +37,17 @@ def test_a_token_is_committed_as_its_bytes_are(data: st.DataObject, spec: Spec, 
             if text:
                 blob = np.frombuffer(text, dtype=np.uint8)
                 expected = m.commit(
-                    machine.states, machine.maps, machine.actions, machine.memo, *two, registers[1], blob, 0, len(text)
+                    machine.states,
+                    machine.maps,
+                    machine.actions,
+                    machine.memo,
+                    machine.loops,
+                    machine.settled,
+                    *two,
+                    registers[1],
+                    blob,
+                    0,
+                    len(text),
                 )
                 at = [mine[m.M_AT] for mine in registers]
                 assert status == expected
@@ -68,8 +78,8 @@ def test_a_stack_that_would_be_too_deep_is_left_as_it_was() -> None:
         np.empty((9, 4), dtype=np.int32),
         np.empty(9, dtype=np.uint8),
     )
-    own, registers = np.zeros((h.OWN, 3), dtype=np.int64), np.zeros(16, dtype=np.int64)
-    h.hold_own(own, cells, history, text)
+    own, registers = np.zeros((h.OWN, 3), dtype=np.int64), np.zeros(m.REGISTERS, dtype=np.int64)
+    h.hold_own(own, cells, history, text, registers)
     h.begin(cells, registers, loaded.state("a0"), store.machine.done, 4)
     wanted = [(1, t.OK, 3), (1, t.TOO_DEEP, 3), (2, t.TOO_DEEP, 3), (0, t.OK, 4), (0, t.TOO_DEEP, 4)]
     for token, expected, depth in wanted:

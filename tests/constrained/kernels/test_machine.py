@@ -56,7 +56,7 @@ class Sequence:
         self.cells, cell, top = loaded.cells(START[1], room=1)
         self.history = np.empty((1, 4), dtype=np.int32)
         self.text = np.empty(2, dtype=np.uint8)
-        self.registers = np.zeros(16, dtype=np.int64)
+        self.registers = np.zeros(m.REGISTERS, dtype=np.int64)
         self.registers[m.M_DEEPEST] = 1_000
         self.registers[:5] = loaded.state(START[0]), cell, top, 0, -1
         self.asked: list[int] = []
@@ -68,8 +68,8 @@ class Sequence:
         while True:
             before = registers[:4].copy(), int(registers[m.M_BYTES])
             status = m.commit(
-                machine.states, machine.maps, machine.actions, machine.memo, self.cells, self.history, self.text,
-                registers, blob, 2, 2 + len(data),
+                machine.states, machine.maps, machine.actions, machine.memo, machine.loops, machine.settled, self.cells,
+                self.history, self.text, registers, blob, 2, 2 + len(data),
             )  # fmt: skip
             self.asked.append(status)
             if status == t.OK:

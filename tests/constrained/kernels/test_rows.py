@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from constrained.kernels import handles as h
-from constrained.kernels.machine import M_ROW
-from constrained.kernels.rows import GONE
+from constrained.kernels import tables as t
+from constrained.kernels.machine import M_BUDGETED, M_FINISHED, M_ROW, M_STORE, REGISTERS
 
 SIZE = 70
 FIRST = 7
@@ -37,37 +37,55 @@ def test_a_row_is_its_base_with_the_listed_tokens_flipped(
     ids, rest = sorted(flipped), sorted(more)
     pool = np.array([99, *ids, 99, *rest, 99], dtype=np.int32)
     first = len(ids) + 2
-    entry = [-1 if base is None else 1, 1, 1 + len(ids), first, first + len(rest)]
-    rows = np.array([[-1, 0, 0, 0, 0], entry], dtype=np.int32)
+    entry = [-1 if base is None else 1, 1, 1 + len(ids), first, first + len(rest), 0]
+    rows = np.array([[-1, 0, 0, 0, 0, 0], entry], dtype=np.int32)
     row = np.full(3, 0xFFFFFFFF, dtype=np.uint32)
     assert h.write_numbered(held(rows, dense, pool), FIRST + 1, row) == FIRST + 1
     expected = (base or set()) ^ flipped ^ more
     assert {token for token in range(96) if row[token // 32] >> np.uint32(token % 32) & 1} == expected
 
 
-@given(st.lists(st.integers(-1, FIRST + 2), max_size=5), st.lists(TOKENS, min_size=3, max_size=3))
-def test_rows_of_a_batch_are_written_as_one_by_one(numbers: list[int], listed: list[set[int]]) -> None:
+PLACES = st.tuples(
+    st.integers(-1, FIRST + 3), st.booleans(), st.sampled_from([0, 0, 0, 1]), st.sampled_from([4, 4, 4, 5])
+)
+"""Row number, whether an end token was committed, whether there is a budget, the number of the store."""
+
+
+@given(st.lists(PLACES, max_size=5), st.lists(TOKENS, min_size=4, max_size=4))
+def test_rows_of_a_batch_are_written_as_one_by_one(
+    places: list[tuple[int, bool, int, int]], listed: list[set[int]]
+) -> None:
     dense = np.full((1, 3), 0x55555555, dtype=np.uint32)
     pool = np.array([token for tokens in listed for token in sorted(tokens)], dtype=np.int32)
-    rows, at = np.zeros((3, 5), dtype=np.int32), 0
+    rows, at = np.zeros((4, t.ROW_COLUMNS), dtype=np.int32), 0
     for number, tokens in enumerate(listed):
-        rows[number] = (number % 2 - 1, at, at + len(tokens), 0, 0)
+        rows[number] = (number % 2 - 1, at, at + len(tokens), 0, 0, number == 3)  # the last one has open tokens
         at += len(tokens)
     handles = held(rows, dense, pool)
-    batch = np.full((len(numbers), 3), 7, dtype=np.uint32)
-    asked = np.array(numbers, dtype=np.int64)
-    assert h.write_batch(handles, asked, batch) == sum(0 <= number < FIRST for number in numbers)
-    for number, after, row in zip(numbers, asked.tolist(), batch, strict=True):
+    batch = np.full((len(places), 3), 7, dtype=np.uint32)
+    matchers = np.zeros((len(places), REGISTERS), dtype=np.int64)
+    matchers[:, [M_ROW, M_FINISHED, M_BUDGETED, M_STORE]] = np.array(places, dtype=np.int64).reshape(-1, 4)
+    asked = np.array([one.ctypes.data for one in matchers], dtype=np.int64)
+    left = asked[: h.write_batch(handles, asked, 4, batch)].tolist()
+    for place, ((number, finished, budgeted, store), row) in enumerate(zip(places, batch, strict=True)):
         alone = np.full(3, 7, dtype=np.uint32)
         assert h.write_numbered(handles, number, alone) == (number if number >= FIRST else -1)
-        assert after == (GONE if 0 <= number < FIRST else number)
-        assert np.array_equal(row, np.zeros(3) if number == -1 else alone)
+        if store == 4 and finished:
+            assert not row.any()
+            assert place not in left
+        elif store != 4 or budgeted or number < FIRST or number == FIRST + 3:
+            assert (row == 7).all()
+            assert place in left
+        else:
+            assert np.array_equal(row, alone)
+            assert place not in left
+    assert sorted(set(left)) == left
 
 
 def test_a_found_row_is_written_if_it_is_there() -> None:
-    rows = np.array([[-1, 0, 2, 0, 0]], dtype=np.int32)
+    rows = np.array([[-1, 0, 2, 0, 0, 0]], dtype=np.int32)
     handles = held(rows, np.zeros((1, 3), dtype=np.uint32), np.array([1, 40], dtype=np.int32))
-    registers = np.zeros(16, dtype=np.int64)
+    registers = np.zeros(REGISTERS, dtype=np.int64)
     row = np.full(3, 5, dtype=np.uint32)
     for number in (-1, 0, FIRST - 1):
         registers[M_ROW] = number

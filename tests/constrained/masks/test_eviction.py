@@ -277,7 +277,8 @@ def test_rows_may_go_between_any_two_steps_of_a_matcher(
     monkeypatch: pytest.MonkeyPatch, expected: dict[tuple[int, int], list[bytes]]
 ) -> None:
     small = constraints(SMALL)
-    monkeypatch.setattr("constrained.matcher.h", Meddling(small[0].store))
+    for module in ("matcher", "batch_masks", "committed"):
+        monkeypatch.setattr(f"constrained.{module}.h", Meddling(small[0].store))
     for index, seed in JOBS[::3]:
         assert list(masks_of(small[index], seed)) == expected[index, seed]
     assert small[0].store.counters().evictions > 200
