@@ -5,10 +5,11 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
-from grammars.errors import SchemaError
+from grammars.errors import LimitExceeded, SchemaError
 from grammars.json_schema.drafts import Draft
 
 TYPES = frozenset({"null", "boolean", "object", "array", "number", "string", "integer"})
+MAX_COUNT_DIGITS = 1_000
 ALL_TYPES = frozenset({"null", "boolean", "object", "array", "number", "string"})
 
 
@@ -51,8 +52,12 @@ def natural(schema: dict[str, Any], keyword: str, pointer: str) -> int | None:
         return value
     if value is None and keyword not in schema:
         return None
-    if isinstance(value, (Decimal, float)) and value >= 0 and value == int(value):
-        return int(value)
+    if isinstance(value, (Decimal, float)) and value >= 0:
+        exact = decimal(value)
+        if exact.adjusted() >= MAX_COUNT_DIGITS:
+            raise LimitExceeded(f"{keyword} has more than {MAX_COUNT_DIGITS} digits", pointer, keyword)
+        if exact == exact.to_integral_value():
+            return int(exact)
     raise malformed(keyword, "a non-negative integer", value, pointer)
 
 

@@ -9,10 +9,8 @@ RFC 3986 (URIs), RFC 6901 (pointers), JSON Schema Core 2020-12 sections 8 and 9.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from decimal import Decimal
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
 
@@ -20,6 +18,7 @@ from grammars.errors import SchemaError
 from grammars.json_schema.drafts import DRAFTS, UNMARKED, Draft, asserts_formats, draft_of_uri, with_vocabulary
 from grammars.json_schema.sharing import Sharing
 from grammars.values import JsonSchema
+from grammars.values.json_text import read_json
 
 # Applicators by the form of their operand; anything else holds no subschemas of its own.
 _ONE = (
@@ -119,7 +118,7 @@ class Registry:
     def _draft_of_metaschema(self, uri: str) -> Draft | None:
         """A custom metaschema's draft, with the vocabularies that it declares."""
         text = self._texts.get(_without_fragment(uri))
-        metaschema = json.loads(text) if text is not None else None
+        metaschema = read_json(text) if text is not None else None
         if not isinstance(metaschema, dict):
             return None
         draft = self.draft_of(metaschema, UNMARKED)
@@ -131,7 +130,7 @@ class Registry:
         if resource is not None:
             return resource
         if uri in self._texts:
-            return self._add_document(uri, json.loads(self._texts[uri], parse_float=Decimal))
+            return self._add_document(uri, read_json(self._texts[uri]))
         self._index_everything_read()
         resource = self._resources.get(uri)
         if resource is not None:
@@ -143,7 +142,7 @@ class Registry:
         # The URI may be embedded in a document that was given but not read yet.
         for given, text in self._texts.items():
             if given not in self._resources:
-                self._index(self._add_document(given, json.loads(text, parse_float=Decimal)))
+                self._index(self._add_document(given, read_json(text)))
         return self._resources.get(uri)
 
     # ---- index of ids and anchors

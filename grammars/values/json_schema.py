@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal
-from typing import Any, Literal, NoReturn, get_args
+from typing import Any, Literal, get_args
 
 from grammars.errors import GrammarError, LimitExceeded, SchemaError
 from grammars.values.base import Grammar, one_of
+from grammars.values.json_text import read_json
 
 Whitespace = Literal["bounded", "compact", "any"]
 PropertyOrder = Literal["schema", "any"]
@@ -21,14 +21,10 @@ _MAX_RESPELLED = 100_000
 DRAFT_NAMES = ("4", "6", "7", "2019-09", "2020-12")
 
 
-def _refuse_constant(name: str) -> NoReturn:
-    raise SchemaError(f"{name} is not JSON", pointer="")
-
-
 def _parse(text: str | bytes, what: str) -> Any:
-    """The JSON value of `text`, numbers with a fraction or exponent as `Decimal`."""
+    """The JSON value of `text`, numbers as `read_json` has them."""
     try:
-        return json.loads(text, parse_float=Decimal, parse_constant=_refuse_constant)
+        return read_json(text)
     except RecursionError:
         raise LimitExceeded(f"{what} is nested too deeply to be read", pointer="") from None
     except UnicodeDecodeError as error:

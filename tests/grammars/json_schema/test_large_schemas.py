@@ -11,6 +11,7 @@ from grammars import JsonSchema, LimitExceeded
 from grammars.effort import bounded
 from grammars.json_schema import check_root, root_value
 from grammars.json_schema.formulas import Node
+from grammars.json_schema.shortest import shortest_document
 from grammars.regular import Rx, matches, moves
 
 
@@ -96,3 +97,37 @@ def test_definitions_that_are_not_in_use_are_not_looked_at(monkeypatch: pytest.M
     check_root(value)
     assert value.alternatives().objects
     assert len(set(made)) <= 3
+
+
+LONG = "1" + "0" * 5000
+"""More digits than Python turns into an `int`."""
+
+
+@pytest.mark.parametrize(
+    ("text", "shortest"),
+    [
+        (f'{{"const": {LONG}}}', b"1e5000"),
+        (f'{{"enum": [{{"a": [-{LONG}]}}]}}', b'{"a":[-1e5000]}'),
+        (f'{{"type": "number", "minimum": {LONG}}}', b"1e5000"),
+        (f'{{"type": "null", "default": {LONG}, "maximum": {LONG}}}', b"null"),
+        ('{"type": "number", "minimum": 1e999999999999}', b"1e999999999999"),
+    ],
+)
+def test_numbers_of_any_size_are_exact(text: str, shortest: bytes) -> None:
+    assert shortest_document(root_value(JsonSchema(text))) == shortest
+    held = JsonSchema({"$ref": "urn:held"}, resources={"urn:held": text})
+    assert shortest_document(root_value(held)) == shortest
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (f'{{"maxLength": {LONG}}}', "maxLength has more than 1000 digits"),
+        ('{"type": "array", "minItems": 1e999999999999}', "minItems has more than 1000 digits"),
+        (f'{{"multipleOf": {LONG}}}', "more than 5000 decimal places"),
+        ('{"const": 1e99999999999999999999}', "the number 1e99999999999999999999 is out of range"),
+    ],
+)
+def test_what_is_too_large_to_be_worked_with_is_a_limit(text: str, message: str) -> None:
+    with pytest.raises(LimitExceeded, match=message):
+        root_value(JsonSchema(text)).alternatives()
