@@ -9,6 +9,7 @@ from threading import Lock
 from typing import Any, TypeVar, overload
 
 from constrained.batch import BatchProgress, generate_batch
+from constrained.beams import generate_beams
 from constrained.compile import Constraint, check_grammar, compile
 from constrained.kernel_notice import announce_compilation
 from constrained.options import MAX_WAITING, EngineOptions, format_size
@@ -215,7 +216,7 @@ class LLM:
         compiled, parse = self._read_constraint(constraint)
         ids = self._encode(prompt, chat)
         matcher = None if compiled is None else compiled.matcher(max_tokens=max_tokens)
-        decoding: Decoding = self.text.detokenizer() if matcher is None else BytesDecoding(self.vocabulary.token_bytes)
+        decoding = self.decoding(constrained=matcher is not None)
         arguments: EngineArguments = {
             "sampling": sampling,
             "constraint": matcher,
@@ -226,6 +227,10 @@ class LLM:
             "group": compiled.grammar if isinstance(compiled, Constraint) else None,
         }
         return TextRequest(ids, arguments, decoding, parse)
+
+    def decoding(self, *, constrained: bool) -> Decoding:
+        """What turns the tokens of one output into text."""
+        return BytesDecoding(self.vocabulary.token_bytes) if constrained else self.text.detokenizer()
 
     @property
     def engine(self) -> EngineLoop:
@@ -286,6 +291,35 @@ class LLM:
             lookahead=lookahead,
             progress=progress,
         )
+
+    def beam_search(
+        self,
+        prompt: Prompt,
+        constraint: Any = None,
+        *,
+        beams: int = 4,
+        length_penalty: float = 1.0,
+        max_tokens: int = 256,
+        sampling: Sampling | None = None,
+        chat: bool = True,
+        cancel: CancelToken | None = None,
+    ) -> list[Generation]:
+        """The most likely texts that a search of so many beams finds, best first, no two alike; see `engine.beams`.
+
+        Args:
+            beams: texts that are followed at a time, 1 to 64, and handed out at most.
+            length_penalty: 0: the likeliest text; above, longer ones are favoured.  `Generation.score` is what they are
+                ordered by.
+            sampling: its bias, penalties, bans and n-gram rule; the rest is refused, since nothing is drawn.
+            constraint, max_tokens, chat, cancel: as in `generate`.
+
+        Raises:
+            Otherwise as `generate`.
+        """
+        return generate_beams(
+            self, prompt, constraint, beams=beams, length_penalty=length_penalty, max_tokens=max_tokens, sampling=sampling,
+            chat=chat, cancel=cancel,
+        )  # fmt: skip
 
     def reply(
         self,

@@ -25,7 +25,8 @@ class Generation:
         fallbacks: rules that gave way so that a token could be drawn, with their steps.
         metrics: counts, and times in seconds.
         logprobs: one for each token, where `Sampling.logprobs` asks for them.
-        seed: the seed that was used; the same request with it gives the same text.
+        seed: the seed that was used; the same request with it gives the same text; `None` where nothing is drawn.
+        score: of a beam, what it is ordered by (`engine.beams.Beam`); `None` without beams.
     """
 
     text: str
@@ -36,6 +37,7 @@ class Generation:
     metrics: Metrics
     logprobs: list[TokenLogprob] = field(default_factory=list, repr=False)
     seed: int | None = None
+    score: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,4 +116,5 @@ def as_generation(output: Output, text: str, parse: Callable[[str], Any] | None)
         metrics=output.metrics,
         logprobs=output.logprobs,
         seed=output.seed,
+        score=output.score,
     )

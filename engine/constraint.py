@@ -7,7 +7,7 @@ the token that was drawn.  How it knows is its own business; anything with these
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +51,14 @@ class SpeculativeConstraint(TokenConstraint, Protocol):
 
     def forced_tokens(self) -> list[int]:
         """The tokens that are dictated from here, as far as they are."""
+
+
+@runtime_checkable
+class ForkableConstraint(TokenConstraint, Protocol):
+    """A constraint that several continuations of one text can have each for itself."""
+
+    def fork(self) -> Self:
+        """Another one in the same state, independent of this one."""
 
 
 @runtime_checkable

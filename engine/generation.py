@@ -85,15 +85,17 @@ class Output:
             tokens; `"cancelled"`.
         fallbacks: hard rules that were not kept, with their steps; see `Sampling.on_empty`.
         logprobs: one for each output token, if `Sampling.logprobs` asks for them.
-        seed: the request's seed; the same request with it draws the same tokens.
+        seed: the request's seed; the same request with it draws the same tokens; `None` where nothing is drawn.
+        score: of a beam, what it is ordered by; `None` without beams.
     """
 
     token_ids: list[int]
     finish_reason: FinishReason
     fallbacks: list[Fallback]
     logprobs: list[TokenLogprob]
-    seed: int
+    seed: int | None
     metrics: Metrics
+    score: float | None = None
 
 
 class TokenStream(Iterator[Token]):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from typing import Literal
 
 import numpy as np
 import torch
 
-from engine.constraint import DeviceConstraint, Row, TokenConstraint
+from engine.constraint import DeviceConstraint, ForkableConstraint, Row, TokenConstraint
 from engine.sampling import Draw, Fallback, Sampling, TokenLogprob
 from engine.sampling.chain import SamplerRow
 from engine.sampling.mask import Masks, row_words
@@ -56,6 +57,16 @@ class SequenceState:
     @property
     def is_finished(self) -> bool:
         return self.finish_reason is not None
+
+    def fork(self) -> SequenceState:
+        """Another sequence with the same text, whose constraint must be able to fork."""
+        other = copy(self)
+        other.row = self.row.fork()
+        if self.constraint is not None and self.mask is not None:
+            assert isinstance(self.constraint, ForkableConstraint)
+            other.constraint, other.mask = self.constraint.fork(), self.mask.copy()
+        other.fallbacks, other.logprobs = list(self.fallbacks), list(self.logprobs)
+        return other
 
     def accept(self, draw: Draw) -> bool:
         """Take what was drawn; whether it belongs to the output (an end token does not).

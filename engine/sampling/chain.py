@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from copy import copy
 
 import numpy as np
 import torch
@@ -36,6 +37,12 @@ class SamplerRow:
         self.seed = fresh_seed() if sampling.seed is None else sampling.seed
         self.history = History(prompt, sampling.no_repeat_ngram)
         self.eos_token_ids = tuple(eos_token_ids)
+
+    def fork(self) -> SamplerRow:
+        """Another row with the same tokens so far."""
+        other = copy(self)
+        other.history = self.history.fork()
+        return other
 
     @property
     def step(self) -> int:

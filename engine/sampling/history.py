@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import copy
 
 
 class History:
@@ -34,6 +35,13 @@ class History:
         if self._ngram and len(self.tokens) >= self._ngram - 1:
             self._followers.setdefault(self._context(), []).append(token)
         self.tokens.append(token)
+
+    def fork(self) -> History:
+        """A copy that goes its own way."""
+        other = copy(self)
+        other.tokens = list(self.tokens)
+        other._followers = {context: list(tokens) for context, tokens in self._followers.items()}
+        return other
 
     def rollback(self, count: int) -> None:
         """Take back the last `count` output tokens.
