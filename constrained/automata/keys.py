@@ -7,7 +7,7 @@ names, and names that may not come, from all others.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -46,6 +46,12 @@ def name_number(machine: Machine, name: str) -> int:
     """The number of a name among all that the machine has met."""
     names: dict[str, int] = machine.kept("numbers of names", dict)
     return names.setdefault(name, len(names))
+
+
+def name_numbers(machine: Machine, names: Iterable[str]) -> list[int]:
+    """`name_number` of each of `names`."""
+    numbers: dict[str, int] = machine.kept("numbers of names", dict)
+    return [numbers.setdefault(name, len(numbers)) for name in names]
 
 
 def name_of(machine: Machine, number: int) -> str:
@@ -154,29 +160,28 @@ def _beside(machine: Machine, words: tuple[Word, ...], inside: int) -> int:
     """
     if len(words) == 1:
         return _one_beside(machine, *words[0], inside)
-    names = machine.kept((WordList, words), lambda: WordList(words))
     known = machine.state_count
-    state = machine.state((expand_beside, names, inside))
+    state = machine.state((expand_beside, words, inside))
     if state == known and inside:
         machine.rest_on(state, _inside(machine, inside).base, 0)
     return state
 
 
-def expand_beside(machine: Machine, names: WordList, inside: int) -> Transitions:
+def expand_beside(machine: Machine, words: tuple[Word, ...], inside: int) -> Transitions:
     """Where what comes may be one of the words, or whatever the string state `inside` lets follow."""
     string = _inside(machine, inside)
-    groups, actions = bytearray(string.groups), list(string.actions)
-    words = names.words
-    for byte, low, high in branches(words, 0, len(words), 0):
-        word, outcome = words[low]
-        if len(word) > 1:
-            rest = tuple([(word[1:], outcome) for word, outcome in words[low:high]])
-            action = goto(_beside(machine, rest, string.follows[byte]))
-        elif outcome == BARRED:
+    groups, actions, follows = bytearray(string.groups), list(string.actions), string.follows
+    rests: dict[int, list[Word]] = {}
+    for word, outcome in words:
+        rests.setdefault(word[0], []).append((word[1:], outcome))
+    for byte, rest in rests.items():
+        if rest[0][0]:
+            action = goto(_beside(machine, tuple(rest), follows[byte]))
+        elif rest[0][1] == BARRED:
             groups[byte] = 0
             continue
         else:
-            action = pop_after(outcome)
+            action = pop_after(rest[0][1])
         groups[byte] = len(actions)
         actions.append(action)
     return Transitions(groups, actions)
@@ -201,7 +206,7 @@ def _one_beside(machine: Machine, rest: bytes, outcome: int, inside: int) -> int
 
 def expand_one_beside(machine: Machine, rest: bytes, outcome: int, inside: int, offset: int) -> Transitions:
     """Where the rest of a name may be `rest[offset:]`, or whatever the string state `inside` lets follow."""
-    return expand_beside(machine, WordList(((rest[offset:], outcome),)), inside)
+    return expand_beside(machine, ((rest[offset:], outcome),), inside)
 
 
 def _run_beside(machine: Machine, rest: bytes, outcome: int, string: Inside, key: tuple[object, ...]) -> int:

@@ -171,8 +171,8 @@ def _expanded_words(bounds: LowerBounds, names: keys.WordList, first: int, end: 
     return min(len(word) - depth + bounds.of(then) for word, then in names.words[first:end])
 
 
-def _beside(bounds: LowerBounds, names: keys.WordList, inside: int) -> int:
-    return min(min([len(word) for word, _ in names.words]), bounds.of(inside))
+def _beside(bounds: LowerBounds, words: tuple[keys.Word, ...], inside: int) -> int:
+    return min(min([len(word) for word, _ in words]), bounds.of(inside))
 
 
 def _one_beside(bounds: LowerBounds, rest: bytes, _outcome: int, inside: int, offset: int) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from constrained.automata.children import MANY, Progress, Wanted
-from constrained.automata.keys import DECLARED, encoded_key, name_number
+from constrained.automata.keys import DECLARED, encoded_key, name_numbers
 from constrained.automata.linked_members import LinkedMembers, Members, Plan, property_plan
 from constrained.automata.machine import Machine
 from constrained.automata.pending import Pending
@@ -37,9 +37,12 @@ class ObjectFrame:
         self.value_start = value_start
         self.plans: tuple[Plan, ...] = tuple([property_plan(shape, style.any_order) for shape, _ in entries])
         self._is_loose: bool | None = None
-        self.owners = tuple(owner for _, owner in entries)
-        self.names = tuple(dict.fromkeys([name for plan in self.plans for name in plan.numbers]))
+        self.owners = tuple([owner for _, owner in entries])
         plan = self.plans[0]
+        if len(entries) == 1:
+            self.names = tuple(plan.numbers)
+        else:
+            self.names = tuple(dict.fromkeys([name for plan in self.plans for name in plan.numbers]))
         self.sole = None if len(self.plans) > 1 or isinstance(plan, LinkedMembers) else plan
         self.run = 0
         self._spelled: tuple[list[bytes], list[int], list[int]] | None = None
@@ -91,7 +94,7 @@ class ObjectFrame:
         """For the sole plan, of each property: the bytes of its name, its outcome; and the properties sorted by bytes."""
         if self._spelled is None:
             words = [encoded_key(name) for name in self.names]
-            outcomes = [DECLARED + name_number(machine, name) for name in self.names]
+            outcomes = [DECLARED + number for number in name_numbers(machine, self.names)]
             self._spelled = words, outcomes, sorted(range(len(words)), key=words.__getitem__)
         return self._spelled
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from constrained.automata.machine import Key, Machine
 from constrained.automata.object_frames import Entries, ObjectFrame
 from constrained.automata.objects import after_comma, expand_colon, expand_comma, expand_first, expand_next, key_action
+from constrained.automata.outcomes import outcome_of
 from constrained.automata.property_plans import OrderedPlan
 from constrained.automata.style import Punctuation, Style, punctuation
 from constrained.kernels.tables import goto, pop_after, push_after
@@ -74,7 +75,7 @@ class ObjectRun:
             progress = (index, 0)
             if plan.required_left(progress) == 0:
                 symbols = b"}"
-                actions.append(pop_after(1 << frame.owners[0]))
+                actions.append(pop_after(outcome_of(machine, 1 << frame.owners[0])))
             if plan.offered(progress) or plan.offers_undeclared(progress):
                 symbols += b"," if index else b'"'
                 actions.append(

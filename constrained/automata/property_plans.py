@@ -217,12 +217,12 @@ class OrderedPlan(PropertyPlan):
     def __init__(self, shape: ObjectShape, count_to: int = 0, keeps_names: bool = False) -> None:
         super().__init__(shape, count_to, keeps_names)
         count = len(shape.properties)
-        self._next_required = [count] * (count + 1)
-        self._required_from = [0] * (count + 1)
+        next_required, required_from = [count] * (count + 1), [0] * (count + 1)
         for index in range(count - 1, -1, -1):
             needed = shape.properties[index].required
-            self._next_required[index] = index if needed else self._next_required[index + 1]
-            self._required_from[index] = self._required_from[index + 1] + needed
+            next_required[index] = index if needed else next_required[index + 1]
+            required_from[index] = required_from[index + 1] + needed
+        self._next_required, self._required_from = tuple(next_required), tuple(required_from)
 
     def required_left(self, progress: Progress) -> int:
         return self._required_from[progress[0]]

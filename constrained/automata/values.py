@@ -30,7 +30,7 @@ def value_start(machine: Machine, style: Style, values: tuple[Value, ...]) -> in
 
 def expand_value(machine: Machine, style: Style, values: tuple[Value, ...]) -> int:
     """A value position is the state of what its schemas come down to, which other positions share."""
-    return machine.state((expand_alternatives, style, tuple(value.alternatives() for value in values)))
+    return machine.state((expand_alternatives, style, tuple([value.alternatives() for value in values])))
 
 
 def spaced_start(machine: Machine, style: Style, values: tuple[Value, ...]) -> int:
@@ -48,10 +48,9 @@ def expand_spaced_alternatives(
     machine: Machine, gap: Rx, style: Style, each: tuple[Alternatives, ...]
 ) -> Transitions | int:
     """Before the first byte of a value, or of whitespace before it."""
-    start = machine.state((expand_alternatives, style, each))
     if gap is EPSILON:
-        return start
-    made = machine.transitions(start) if gap.nullable else Transitions()
+        return machine.state((expand_alternatives, style, each))
+    made = expand_alternatives(machine, style, each) if gap.nullable else Transitions()
     add_gap(machine, made, gap, expand_spaced_alternatives, style, each)
     return made
 
@@ -59,32 +58,33 @@ def expand_spaced_alternatives(
 def expand_alternatives(machine: Machine, style: Style, each: tuple[Alternatives, ...]) -> Transitions:
     """Before the first byte of a value."""
     made = Transitions()
-    strings = tuple(one.string for one in each)
+    strings = tuple([one.string for one in each])
     many = len(each) > MANY
-    if any(rx is not NONE for rx in strings):
+    if any([rx is not NONE for rx in strings]):
         if many:
             start = held_string(machine, style.canonical, held_parts(strings))
         else:
             start = string_start(machine, strings, style.canonical)
         made.on(QUOTE, QUOTE, goto(start))
-    numbers = tuple(one.number for one in each)
-    if any(rx is not NONE for rx in numbers):
+    numbers = tuple([one.number for one in each])
+    if any([rx is not NONE for rx in numbers]):
         if many:
             for low, high, after in following(held_parts(numbers)):
                 made.on(low, high, goto(machine.state((expand_held_number, after))))
         else:
             for low, high, to in joint_derivatives(numbers):
                 made.on(low, high, goto(machine.state((expand_number, to))))
-    for name in ("null", "true", "false"):
-        holds = sum(1 << index for index, one in enumerate(each) if name in one.literals)
-        if holds:
-            made.on(ord(name[0]), ord(name[0]), goto(literal_name(machine, name[1:].encode(), holds)))
-    array_entries = tuple((shape, owner) for owner, one in enumerate(each) for shape in one.arrays)
+    if any([one.literals for one in each]):
+        for name in ("null", "true", "false"):
+            holds = sum([1 << index for index, one in enumerate(each) if name in one.literals])
+            if holds:
+                made.on(ord(name[0]), ord(name[0]), goto(literal_name(machine, name[1:].encode(), holds)))
+    array_entries = tuple([(shape, owner) for owner, one in enumerate(each) for shape in one.arrays])
     if array_entries:
         start = arrays.array_start(machine, style, array_entries, value_start)
         if start:
             made.on(OPEN_BRACKET, OPEN_BRACKET, goto(start))
-    object_entries = tuple((shape, owner) for owner, one in enumerate(each) for shape in one.objects)
+    object_entries = tuple([(shape, owner) for owner, one in enumerate(each) for shape in one.objects])
     if object_entries:
         start = object_start(machine, style, object_entries, spaced_start)
         if start:

@@ -72,15 +72,17 @@ class Generation:
         if not row_making.has_room(self.handles, registers):
             return None
         pool, top, local = int(registers[w.W_POOL]), int(registers[w.W_EXITS]), int(registers[w.W_LOCALS])
-        tokens = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))
+        words = np.flatnonzero(row)
+        bits = np.unpackbits(row[words].view(np.uint8), bitorder="little")
         base, end = -1, pool
-        if len(tokens) > registers[w.W_LIMIT_DENSE]:
+        if np.count_nonzero(bits) > registers[w.W_LIMIT_DENSE]:
             base = int(registers[w.W_DENSE])
             self.dense[base] = row
             registers[w.W_DENSE] = base + 1
         else:
-            end = pool + len(tokens)
-            self.pool[pool:end] = tokens
+            at = np.flatnonzero(bits)
+            end = pool + len(at)
+            self.pool[pool:end] = 32 * words[at >> 5] + (at & 31)
         self.exits[top : top + len(exits)] = exits
         self.locals[local] = (base, pool, end, top, top + len(exits), 0)
         registers[w.W_POOL], registers[w.W_EXITS], registers[w.W_LOCALS] = end, top + len(exits), local + 1
