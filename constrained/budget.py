@@ -7,6 +7,7 @@ allowed.  Where a cheap bound in bytes shows that no token comes near the budget
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -75,7 +76,7 @@ class Budget:
         """Whether the matcher, which has just committed `token`, can still finish; its plan is noted if so."""
         left = self.left(len(self._plans) + 1)
         plan: Tokens | None = None
-        if self._bytes_needed(matcher) + 1 > left:
+        if self.bytes_needed(matcher) + 1 > left:
             before = self._plan(len(self._plans))
             if before and before[0] == token:
                 plan = before[1:]
@@ -97,12 +98,29 @@ class Budget:
     def is_far(self, matcher: Matcher, number: int) -> bool:
         """Whether no token of the row `number`, that of the matcher's configuration, comes near the budget."""
         completions = self._completions
-        now = self._bytes_needed(matcher)
+        now = self.bytes_needed(matcher)
         growth = completions.growth.get(number)
         if growth is None:
             most, _ = self._survey(matcher, FAR, in_tokens=False)
             growth = completions.growth[number] = most - now
         return now + growth + 1 <= self.left(len(self._plans)) - 1
+
+    def far_along(self, numbers: Sequence[int], needed: int) -> int:
+        """How many tokens on, each allowed by one of the rows `numbers`, no row on the way comes near the budget.
+
+        `needed` is `bytes_needed` where they begin; what is needed further on is bounded by what a token adds at most.
+        """
+        left = self.left(len(self._plans))
+        for at, number in enumerate(numbers):
+            growth = self._completions.growth.get(number)
+            if growth is None or needed + growth + 1 > left - at - 1:
+                return at
+            needed += growth
+        return len(numbers)
+
+    def pass_by(self, count: int) -> None:
+        """The matcher has committed so many tokens, far from the budget."""
+        self._plans.extend([None] * count)
 
     def restrict(self, matcher: Matcher, number: int, row: NDArray[np.uint32]) -> None:
         """Take out of `row`, the row `number` of the matcher's configuration, what cannot be finished in time."""
@@ -159,7 +177,7 @@ class Budget:
     def _witness(self, matcher: Matcher) -> Tokens:
         return self._completions.tokens(*matcher.configuration())
 
-    def _bytes_needed(self, matcher: Matcher) -> int:
+    def bytes_needed(self, matcher: Matcher) -> int:
         """An upper bound in bytes on what the configuration needs."""
         state, cell, _ = matcher.position()
         completions = self._completions

@@ -14,6 +14,7 @@ from constrained.errors import TokenRejected
 from constrained.kernels import handles as h
 from constrained.kernels import machine as m
 from constrained.kernels import tables as t
+from constrained.kernels.ahead import rows_ahead
 from constrained.kernels.forced import forced_bytes
 from constrained.masks.row_store import CellsFull
 from constrained.vocabulary import VocabularyError
@@ -124,9 +125,9 @@ class Matcher(Committed):
 
         Rows after the first token that is not allowed are empty.
         """
-        count = 0
+        count = self._go_ahead(tokens, rows)
         try:
-            for token in tokens:
+            for token in tokens[count:]:
                 self.fill_mask(rows[count])
                 try:
                     self.accept(token)
@@ -137,6 +138,32 @@ class Matcher(Committed):
             self.fill_mask(rows[count])
         finally:
             self.rollback(count)
+
+    def _go_ahead(self, tokens: Sequence[int], rows: NDArray[np.uint32]) -> int:
+        """Write the rows that are known and commit their tokens, as far as nothing is to be looked at; how many tokens."""
+        store = self.store.rows
+        fits = rows.dtype == np.uint32 and rows.flags.c_contiguous and rows.shape[1:] == self.store.row_shape
+        if self._finished or not fits or len(rows) <= len(tokens):
+            return 0
+        numbers = np.empty(len(tokens) + 1, dtype=np.int64)
+        needed = 0 if self._budget is None else self._budget.bytes_needed(self)
+        done = rows_ahead(
+            store.handles,
+            self._machine.memo,
+            self._own,
+            self._registers,
+            np.array(tokens, dtype=np.int64),
+            numbers,
+            rows,
+        )
+        self._tokens.extend(tokens[:done])
+        known = numbers[:done].tolist()
+        exact = next((at for at, number in enumerate(known) if number in store.open_tokens), done)
+        if self._budget is not None:
+            exact = min(exact, self._budget.far_along(known, needed))
+            self._budget.pass_by(done)
+        self.rollback(done - exact)
+        return exact
 
     def rollback(self, count: int) -> None:
         """Take the last `count` tokens back.

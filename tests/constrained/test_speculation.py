@@ -5,10 +5,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from constrained import LLM, JsonSchema, Regex, Sampling, compile
+from constrained import LLM, BudgetError, JsonSchema, Regex, Sampling, compile
 from constrained.phases import Phases
 from engine import SpeculativeConstraint
 from engine.errors import SpeculationError
+from engine.sampling import allowed_tokens
 from engine.speculation import EarlyExit, Speculation
 
 RECORD = {
@@ -109,25 +110,69 @@ def test_reasoning_goes_over_into_the_answer_inside_a_block(random_llm: LLM) -> 
         assert (rows[-1] == expected).all()
 
 
-def test_the_rows_of_a_draft_are_those_of_its_tokens_one_by_one(random_llm: LLM) -> None:
-    vocabulary = random_llm.vocabulary
-    constraint = compile(COMPACT, vocabulary)
-    tokens = list(b'{"customer_shipping_address":"a","customer_order_number":7,')
-    for begin in (0, 1, 20, 30):
-        for length in (1, 5, 8, len(tokens) - begin):
-            matcher = constraint.matcher(max_tokens=140)
-            assert matcher.accept_many(tokens[:begin]) == begin
-            block = tokens[begin : begin + length]
-            rows = np.ones((len(block) + 1, vocabulary.row_words), np.uint32)
-            matcher.masks_ahead(block, rows)
-            assert list(matcher.tokens) == tokens[:begin]
-            one = np.zeros(vocabulary.row_words, np.uint32)
-            for at, token in enumerate(block):
-                matcher.fill_mask(one)
-                assert (rows[at] == one).all()
-                matcher.accept(token)
-            matcher.fill_mask(one)
-            assert (rows[len(block)] == one).all()
+WORDS = ("name", '":', '"a', "ab", '","', "12", '{"', '"}', "[1", "],", " ", "true")
+SCHEMAS = [
+    COMPACT,
+    JsonSchema({"type": "object", "additionalProperties": {"type": "array", "items": {"type": "integer"}}}),
+    JsonSchema({"type": "array", "items": {"type": "integer"}, "uniqueItems": True, "minItems": 1, "maxItems": 4}),
+    JsonSchema({"type": "object", "properties": {"name": {"type": "string"}}, "patternProperties": {"^a": True}}),
+    Regex(r"(ab|a12|name)*"),
+]
+
+
+@pytest.mark.parametrize("max_tokens", [None, 9, 14, 30, 200])
+@pytest.mark.parametrize("grammar", SCHEMAS, ids=range(len(SCHEMAS)))
+def test_the_rows_of_a_draft_are_those_of_its_tokens_one_by_one(
+    make_vocabulary: Any, grammar: Any, max_tokens: int | None
+) -> None:
+    vocabulary = make_vocabulary(*WORDS)
+    constraint = compile(grammar, vocabulary)
+    rng = np.random.default_rng(5)
+    try:
+        matcher = constraint.matcher(max_tokens=max_tokens)
+    except BudgetError:
+        pytest.skip("no sentence fits")
+    for _ in range(25):
+        draft = _walk(constraint.matcher(), matcher.tokens, rng, 8)
+        if draft and rng.random() < 0.3:
+            draft[rng.integers(len(draft))] = int(rng.integers(vocabulary.size))
+        before = matcher.tokens
+        rows = np.ones((len(draft) + 1, vocabulary.row_words), np.uint32)
+        matcher.masks_ahead(draft, rows)
+        assert matcher.tokens == before
+        other = constraint.matcher(max_tokens=max_tokens)
+        assert other.accept_many(before) == len(before)
+        one = np.zeros(vocabulary.row_words, np.uint32)
+        accepted = 0
+        for at, token in enumerate(draft):
+            other.fill_mask(one)
+            assert (rows[at] == one).all()
+            if other.accept_many([token]) == 0:
+                assert not rows[at + 1 :].any()
+                break
+            accepted += 1
+        else:
+            other.fill_mask(one)
+            assert (rows[len(draft)] == one).all()
+        assert matcher.accept_many(draft[: rng.integers(0, 3)]) <= accepted
+        if matcher.is_finished():
+            matcher.reset()
+
+
+def _walk(matcher: Any, begin: tuple[int, ...], rng: np.random.Generator, length: int) -> list[int]:
+    """Tokens that may come behind `begin`, whatever the budget; longer ones preferred."""
+    matcher.accept_many(begin)
+    row = np.zeros(matcher.constraint.vocabulary.row_words, np.uint32)
+    tokens: list[int] = []
+    for _ in range(length):
+        matcher.fill_mask(row)
+        allowed = allowed_tokens(row)
+        if not len(allowed):
+            break
+        words = allowed[allowed >= 256]
+        tokens.append(int(rng.choice(words if len(words) and rng.random() < 0.7 else allowed)))
+        matcher.accept(tokens[-1])
+    return tokens
 
 
 def test_speculation_is_shared_by_the_requests_that_ask_for_the_same(random_llm: LLM) -> None:
