@@ -147,15 +147,9 @@ class Matcher(Committed):
             return 0
         numbers = np.empty(len(tokens) + 1, dtype=np.int64)
         needed = 0 if self._budget is None else self._budget.bytes_needed(self)
-        done = rows_ahead(
-            store.handles,
-            self._machine.memo,
-            self._own,
-            self._registers,
-            np.array(tokens, dtype=np.int64),
-            numbers,
-            rows,
-        )
+        ids = np.array(tokens, dtype=np.int64)
+        memo = self._machine.memo
+        done = rows_ahead(self._handles, store.handles, memo, self._own, self._registers, ids, numbers, rows)
         self._tokens.extend(tokens[:done])
         known = numbers[:done].tolist()
         exact = next((at for at, number in enumerate(known) if number in store.open_tokens), done)

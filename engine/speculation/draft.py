@@ -188,10 +188,11 @@ class Frontier:
         rows = np.empty((len(tokens) + 1, len(self.rows[-1])), np.uint32)
         try:
             self._constraint.masks_ahead(tokens, rows)
-        except (
-            Exception
-        ):  # a limit of the constraint, on a way that the text may never take: if it does, it is raised there
-            return 0
+        except Exception:
+            # A limit of the constraint, on a way that the text may never take: if it does, it is raised there.  What is
+            # wrong where the text stands is raised now.
+            tokens = []
+            self._constraint.masks_ahead(tokens, rows[:1])
         count = 0
         while count < len(tokens) and rows[count, tokens[count] >> 5] >> (tokens[count] & 31) & 1:
             count += 1

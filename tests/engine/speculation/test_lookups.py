@@ -209,13 +209,20 @@ class TestFrontier:
 
     def test_a_limit_that_the_constraint_meets_ahead_ends_the_draft_and_not_the_text(self) -> None:
         class Limited(Automaton):
-            def masks_ahead(self, tokens: Any, rows: Any) -> None:
-                raise RuntimeError("too deep")
+            broken = False
 
-        sequence = SequenceState([5], Sampling(seed=1), VOCAB, constraint=Limited(free_then_fixed), max_new_tokens=9)
+            def masks_ahead(self, tokens: Any, rows: Any) -> None:
+                if tokens or self.broken:
+                    raise RuntimeError("too deep")
+
+        constraint = Limited(free_then_fixed)
+        sequence = SequenceState([5], Sampling(seed=1), VOCAB, constraint=constraint, max_new_tokens=9)
         sequence.settle()
         frontier = Frontier(sequence, lambda: Sampler([sequence.row], VOCAB), 20)
         assert frontier.extend([2, 3], "a") == 0
+        constraint.broken = True
+        with pytest.raises(RuntimeError, match="too deep"):
+            frontier.extend([2, 3], "a")
 
     def test_end_tokens_and_what_is_behind_them_are_left_out(self) -> None:
         assert _frontier([5]).extend([3, EOS, 4], "a") == 1
