@@ -12,7 +12,7 @@ from constrained.llm import LLM
 from constrained.prompts import Prompt, with_schema
 from constrained.requests import TextRequest
 from constrained.results import Generation, StreamEvent
-from constrained.schema_input import read_schema
+from constrained.schema_input import partial_reader, read_schema
 from constrained.streaming import as_generation
 from engine.batching import Request, RequestHandle
 from engine.generation import Token
@@ -47,7 +47,7 @@ class AsyncLLM:
 
         Args:
             priority: requests of a higher one go first.
-            options: `max_tokens`, `sampling`, `chat` and `cancel` as in `LLM.generate`.
+            options: `max_tokens`, `sampling`, `chat` and `cancel` as in `LLM.generate`; `partial` as in `LLM.stream`.
 
         Raises:
             Nothing yet: what is refused is refused by the stream's `start`, or its first event.
@@ -102,6 +102,8 @@ class AsyncTextStream(AsyncIterator[StreamEvent]):
 
     def __init__(self, llm: LLM, prompt: Prompt, constraint: Any, priority: int, options: dict[str, Any]) -> None:
         self._llm = llm
+        options = dict(options)
+        self._partial = partial_reader(constraint) if options.pop("partial", False) else None
         self._arguments = prompt, constraint, options
         self._priority = priority
         self._text: TextRequest | None = None
@@ -150,7 +152,8 @@ class AsyncTextStream(AsyncIterator[StreamEvent]):
         text = self._text.decoding.push(token.token_id)
         self._pieces.append(text)
         self.written += len(text)
-        return StreamEvent(text, token.token_id, token.logprob)
+        value = None if self._partial is None else self._partial.push(text)
+        return StreamEvent(text, token.token_id, token.logprob, value)
 
     async def result(self) -> Generation:
         """Waits for what is left; the whole generation, its text checked against the schema.

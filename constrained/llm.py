@@ -19,7 +19,7 @@ from constrained.reasoning import ReasoningOptions
 from constrained.replies import Planner, Reply
 from constrained.requests import EngineArguments, TextRequest
 from constrained.results import Generation
-from constrained.schema_input import read_schema
+from constrained.schema_input import partial_reader, read_schema
 from constrained.speculations import Speculations
 from constrained.streaming import BytesDecoding, Decoding, TextStream
 from constrained.tool_loop import ToolRun, run_tools
@@ -183,16 +183,27 @@ class LLM:
         cache: str | None = None,
         proposer: str | Proposer | None = None,
         lookahead: str | int | None = None,
+        partial: bool = False,
     ) -> TextStream:
-        """The events of `generate`, token by token; everything that can be refused is refused before the first."""
+        """The events of `generate`, token by token; everything that can be refused is refused before the first.
+
+        Args:
+            partial: whether each event has the value so far, under a schema: members and items as they begin, strings as they
+                grow, numbers when they are whole; a Pydantic model without the fields that have not come.
+
+        Raises:
+            ValueError: `partial` without a schema.
+            Otherwise as `generate`.
+        """
         options = self.options.for_call(cache, proposer, lookahead)
+        reader = partial_reader(constraint) if partial else None
         request = self.prepare(
             prompt, constraint, max_tokens=max_tokens, sampling=sampling, chat=chat, cancel=cancel,
             proposer=proposer, lookahead=lookahead,
         )  # fmt: skip
         self._check_memory(options, len(request.ids) + max_tokens)
         tokens = generate(self.model, request.ids, **request.arguments, cache=options.cache)
-        return TextStream(tokens, request.decoding, request.parse)
+        return TextStream(tokens, request.decoding, request.parse, reader)
 
     def prepare(
         self,

@@ -48,8 +48,10 @@ class StreamEvent:
         text: the characters that it completes; empty in the middle of a character.
         token_id: the token.
         logprob: its log-probability, where `Sampling.logprobs` asks for it.
+        partial: the value so far, where `partial=True` asks for it.
     """
 
     text: str
     token_id: int
     logprob: TokenLogprob | None = None
+    partial: Any = None

@@ -7,12 +7,13 @@ gives plain Python values.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from constrained.errors import ResultError
 from constrained.json_numbers import Json
-from grammars import JsonSchema
+from constrained.partial import PartialJson, typed_as
+from grammars import Grammar, JsonSchema
 
 
 @dataclass(frozen=True)
@@ -23,11 +24,13 @@ class SchemaInput:
         grammar: the language of its instances.
         description: the JSON Schema as prompts show it: for a type as Pydantic writes it, else that of `grammar`.
         parse: the value for a finished text, checked; raises `ResultError`.
+        partial: the value for a plain one that is not whole yet; see `constrained.partial`.
     """
 
     grammar: JsonSchema
     description: Json
     parse: Callable[[str], Any]
+    partial: Callable[[Any], Any] = field(default=lambda value: value)
 
 
 def read_schema(schema: Any) -> SchemaInput:
@@ -54,6 +57,24 @@ def read_schema(schema: Any) -> SchemaInput:
     return _typed(schema)
 
 
+def partial_reader(constraint: Any) -> PartialJson:
+    """A reader of the value so far, for a schema or what was compiled from one.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    grammar = getattr(constraint, "grammar", None)
+    if isinstance(grammar, JsonSchema):
+        return PartialJson()
+    if (
+        constraint is None
+        or grammar is not None
+        or (isinstance(constraint, Grammar) and not isinstance(constraint, JsonSchema))
+    ):
+        raise ValueError("partial=True needs a schema as the constraint: only JSON has a value before it is whole")
+    return PartialJson(read_schema(constraint).partial)
+
+
 def _plain(grammar: JsonSchema) -> SchemaInput:
     # jsonschema is imported when the first result is there to be checked, not before the first token.
     def parse(text: str) -> Json:
@@ -65,7 +86,7 @@ def _plain(grammar: JsonSchema) -> SchemaInput:
 
 
 def _typed(source: Any) -> SchemaInput:
-    from pydantic import ValidationError
+    from pydantic import TypeAdapter, ValidationError
 
     from constrained.pydantic_schema import adapter_of, described, json_schema_of
 
@@ -79,4 +100,5 @@ def _typed(source: Any) -> SchemaInput:
             place = ".".join(map(str, first["loc"])) or "the value"
             raise ResultError(f"the type refuses {place}: {first['msg']}", text) from error
 
-    return SchemaInput(JsonSchema(json_schema_of(adapter)), described(adapter), parse)
+    kind = source._type if isinstance(source, TypeAdapter) else source
+    return SchemaInput(JsonSchema(json_schema_of(adapter)), described(adapter), parse, typed_as(kind))

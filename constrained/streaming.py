@@ -6,6 +6,7 @@ import codecs
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol, Self
 
+from constrained.partial import PartialJson
 from constrained.results import Generation, StreamEvent
 from engine.generation import Output, Token
 
@@ -53,7 +54,15 @@ class TextStream(Iterator[StreamEvent]):
     Leaving the `with` block, or `close`, cancels what is left.  `result` takes what is left and hands back the whole.
     """
 
-    def __init__(self, tokens: TokenSource, decoding: Decoding, parse: Callable[[str], Any] | None = None) -> None:
+    def __init__(
+        self,
+        tokens: TokenSource,
+        decoding: Decoding,
+        parse: Callable[[str], Any] | None = None,
+        partial: PartialJson | None = None,
+    ) -> None:
+        """`partial`: reads the value so far out of the text so far, for each event."""
+        self._partial = partial
         self._tokens = tokens
         self._decoding = decoding
         self._parse = parse
@@ -72,7 +81,8 @@ class TextStream(Iterator[StreamEvent]):
         text = self._decoding.push(token.token_id)
         self._pieces.append(text)
         self.written += len(text)
-        return StreamEvent(text, token.token_id, token.logprob)
+        value = None if self._partial is None else self._partial.push(text)
+        return StreamEvent(text, token.token_id, token.logprob, value)
 
     def close(self) -> None:
         """Cancels what is left and frees the cache."""

@@ -45,7 +45,8 @@ TOOL = {
 @pytest.fixture(scope="session")
 def address(default_model_file: Path) -> Iterator[str]:
     """Where `constrained serve` listens; it has ended well when the tests are through."""
-    command = [sys.executable, "-m", "constrained", "serve", "--port", "0", "--log-format", "json", "--api-key", KEY]
+    options = ["--port", "0", "--log-format", "json", "--api-key", KEY, "--kv-memory", "256MiB"]
+    command = [sys.executable, "-m", "constrained", "serve", *options]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as server:
         assert server.stderr is not None
