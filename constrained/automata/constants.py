@@ -345,9 +345,7 @@ def has_more(value: Value, number: int, depth: int = _DEPTH) -> bool:
     here = value.alternatives()
     if here.number is NUMBER or here.number is INTEGER:
         return True
-    if here.string is not NONE and (
-        regular.longest_length(here.string) is None or regular.words(here.string, number) is None
-    ):
+    if here.string is not NONE and regular.words(here.string, number) is None:
         return True
     if depth == 0:
         return False
@@ -371,6 +369,4 @@ def _more_objects(shape: ObjectShape, number: int, depth: int) -> bool:
     free = shape.max_properties is None
     if any((one.required or free) and has_more(one.value, number, depth) for one in shape.properties):
         return True
-    return free and any(
-        not group.value.is_empty() and regular.longest_length(group.names) is None for group in shape.groups
-    )
+    return free and any(not group.value.is_empty() and regular.is_endless(group.names) for group in shape.groups)

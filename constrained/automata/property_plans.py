@@ -14,7 +14,7 @@ from typing import Any
 
 from grammars.json_schema.feasibility import some_words
 from grammars.json_schema.shapes import KeyGroup, ObjectShape, Property, Value
-from grammars.regular import ALL, Rx, complement, difference, is_empty, literals, longest_length, matches, union, words
+from grammars.regular import ALL, Rx, complement, difference, is_empty, is_endless, literals, matches, union, words
 
 Progress = tuple[Any, ...]
 NO_NAMES: frozenset[str] = frozenset()
@@ -196,7 +196,7 @@ class PropertyPlan:
     def _spare_names(self, progress: Progress, number: int) -> bool:
         """Whether `number` undeclared keys are left that have not come."""
         if self._few_names is None:
-            self._few_names = all(longest_length(group.names) is not None for group in self.groups)
+            self._few_names = all(not is_endless(group.names) for group in self.groups)
         if not self._few_names:
             return True
         number += len(seen_names(progress)) + unknown_names(progress)

@@ -14,7 +14,7 @@ from constrained.automata.constants import key_of, parsed
 from constrained.automata.machine import Machine
 from constrained.automata.pending import Pending
 from grammars.errors import LimitExceeded
-from grammars.regular import NONE, longest_length
+from grammars.regular import NONE, is_endless
 
 _IN_ARRAYS = {arrays.expand_next: b"[0", arrays.expand_item: b"[0,"}
 _IN_OBJECTS = {
@@ -166,7 +166,7 @@ def indifferent(machine: Machine, state: int, then: int | None) -> bool:
         below = machine.key(then)
         return (
             below[0] is arrays.expand_next
-            and any(longest_length(rx) is None for rx in key[2] if rx is not NONE)
+            and any(is_endless(rx) for rx in key[2] if rx is not NONE)
             and arrays.indifferent(below[2], below[3], ended=1)
         )
     return False

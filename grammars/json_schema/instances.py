@@ -118,7 +118,7 @@ def instances(node: Node, most: int) -> list[Instance]:
 def is_endless(node: Node) -> bool:
     """A cheap sufficient test that a value has infinitely many instances."""
     raw = node.raw()
-    if raw.string is not NONE and regular.longest_length(raw.string) is None:
+    if raw.string is not NONE and regular.is_endless(raw.string):
         return True
     if raw.number is NUMBER:
         return True
@@ -133,7 +133,7 @@ def is_endless(node: Node) -> bool:
         and not members.witnesses
         and all(cast(Node, prop.value).surely_inhabited() for prop in members.properties if prop.required)
         and any(
-            cast(Node, group.value).surely_inhabited() and regular.longest_length(names) is None
+            cast(Node, group.value).surely_inhabited() and regular.is_endless(names)
             for group, names in undeclared(members)
         )
         for members in raw.objects

@@ -19,6 +19,7 @@ from grammars.regular.counters import NO_COUNTERS, completion_bound, counter_sla
 from grammars.regular.derive import derivative, derivatives, matches, moves
 from grammars.regular.explore import (
     is_empty,
+    is_endless,
     is_equal,
     is_subset,
     longest_length,
@@ -49,6 +50,7 @@ __all__ = [
     "difference",
     "intersect",
     "is_empty",
+    "is_endless",
     "is_equal",
     "is_subset",
     "literal",

@@ -1,4 +1,7 @@
-"""Random walks through real schemas: whatever is allowed can be finished, and what comes out is valid."""
+"""Random walks through real schemas: whatever is allowed can be finished, and what comes out is valid.
+
+A small fixed sample; `benchmarks/never_stuck.py` walks through as many schemas as one has time for.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +20,8 @@ from constrained import BudgetError, Vocabulary, compile
 from constrained.validation import JsonCheck
 from grammars import EmptyLanguage, JsonSchema, LimitExceeded
 
-BUDGET = 200
-EVERY = 200
+BUDGET = 120
+EVERY = 375
 # Schemas that end in a limit, or need more tokens than these walks have.
 MOST_LEFT_OUT = 2
 
@@ -71,6 +74,6 @@ def test_random_walks_through_real_schemas_end_in_documents_that_two_validators_
             continue  # it refuses the schema itself
         if not validator.is_valid(document):
             wrong.append((record["id"], text))
-    assert walks > 10
+    assert walks > 5
     assert not wrong
     assert len(left_out) <= MOST_LEFT_OUT, left_out
