@@ -17,9 +17,9 @@ from grammars.regular.build import (
 from grammars.regular.charset import ANY, chars
 from grammars.regular.counters import NO_COUNTERS, completion_bound, counter_slack, relax_counters
 from grammars.regular.derive import derivative, derivatives, matches, moves
+from grammars.regular.endless import is_endless
 from grammars.regular.explore import (
     is_empty,
-    is_endless,
     is_equal,
     is_subset,
     longest_length,
