@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from constrained.cli.bench_texts import add_text_options, run_texts
 from constrained.cli.errors import OK, UsageError
 from constrained.cli.grammar_options import FORMATS, read_file
 from constrained.cli.tokenizer_option import add_tokenizer_option, read_vocabulary
@@ -26,6 +27,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     masks.add_argument("--schema", metavar="FILE", help="JSON Schema of the documents")
     add_tokenizer_option(masks)
+    add_text_options(masks)
     masks.add_argument("-n", type=_count, metavar="N", help="schemas, drawn at random (all)")
     masks.add_argument("--seed", type=int, default=1, help="of the draw (1)")
     masks.add_argument("--warm", action="store_true", help="replay each schema twice and report the second time")
@@ -37,6 +39,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    if options.lark is not None or options.texts:
+        return run_texts(options)
     from constrained.bench.masks import MaskBench, draw
     from grammars import JsonSchema
 

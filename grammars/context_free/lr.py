@@ -7,7 +7,7 @@ stack (with the actions of a given LALR table) or all of them (GLR).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from grammars.context_free.grammar import Indentation, LalrTable, Rule
@@ -82,6 +82,7 @@ class Automaton:
         indentation: Indentation | None = None,
         *,
         empty: bool = False,
+        firsts: Firsts | None = None,
     ) -> None:
         """
         Args:
@@ -91,6 +92,7 @@ class Automaton:
             table: actions to follow where rules leave a choice.
             indentation: terminals that open and close blocks and parentheses.
             empty: whether the empty text is a sentence although no rule says so.
+            firsts: what `firsts` gave for the same rules.
         """
         self.end: Mask = 1 << terminals
         self.goal = -1
@@ -106,12 +108,10 @@ class Automaton:
             self._starts.setdefault(rule.origin, []).append(len(self.items))
             for dot in range(len(rule.symbols) + 1):
                 self.items.append((name, dot, rule.symbols[dot] if dot < len(rule.symbols) else 0, rule))
-        self._first: dict[int, Mask] = {}
-        self._nullable: set[int] = set()
-        self._analyse([rule for _, rule in rules])
-        self._tails = [self._first_of(rule.symbols[dot + 1 :]) for _, dot, _, rule in self.items]
+        self._first, self._nullable = first_terminals([rule for _, rule in rules]) if firsts is None else firsts
+        self._tails: list[tuple[Mask, bool] | None] = [None] * len(self.items)
         self.states: list[State] = []
-        self._open = [self._is_open(rule.symbols[:dot]) for _, dot, _, rule in self.items]
+        self._open = [indentation is not None and self._is_open(rule.symbols[:dot]) for _, dot, _, rule in self.items]
         self._numbers: dict[tuple[int, Kernel, Blocks | None], int] = {}
         first = self._starts[self.goal][0]
         self._state(((first, self.end),), -1 if table is None else table.start, ())
@@ -202,13 +202,13 @@ class Automaton:
 
     def _close(self, state: State) -> None:
         """Lookaheads of the closure, then what the state does."""
-        items, tails, starts = self.items, self._tails, self._starts
+        items, starts = self.items, self._starts
         follow: dict[int, Mask] = {}
         queue: list[int] = []
         for item, ahead in state.kernel:
             _, dot, symbol, rule = items[item]
             if dot < len(rule.symbols) and symbol >= 0:
-                first, empty = tails[item]
+                first, empty = self._tails[item] or self._tail(item)
                 self._widen(follow, queue, symbol, first | ahead & ~self._enclosed if empty else first)
         while queue:
             origin = queue.pop()
@@ -216,7 +216,7 @@ class Automaton:
             for item in starts.get(origin, ()):
                 rule = items[item][3]
                 if rule.symbols and rule.symbols[0] >= 0:
-                    first, empty = tails[item]
+                    first, empty = self._tails[item] or self._tail(item)
                     self._widen(follow, queue, rule.symbols[0], first | ahead if empty else first)
         after: dict[int, dict[int, Mask]] = {}
         reductions: list[tuple[int, int, int, Mask]] = []
@@ -283,28 +283,45 @@ class Automaton:
             return -1
         return self._table.gotos[table][symbol] if symbol >= 0 else self._table.actions[table][~symbol][1]
 
-    def _analyse(self, rules: list[Rule]) -> None:
-        """FIRST sets and nullable nonterminals (Aho, Lam, Sethi and Ullman, section 4.4)."""
-        nullable, firsts = self._nullable, self._first
-        changed = True
-        while changed:
-            changed = False
-            for rule in rules:
-                first, empty = self._first_of(rule.symbols)
-                if first & ~firsts.get(rule.origin, 0):
-                    firsts[rule.origin] = firsts.get(rule.origin, 0) | first
-                    changed = True
-                if empty and rule.origin not in nullable:
-                    nullable.add(rule.origin)
-                    changed = True
+    def _tail(self, item: int) -> tuple[Mask, bool]:
+        """What may follow the symbol behind the dot within the rule, and whether nothing may."""
+        _, dot, _, rule = self.items[item]
+        found = self._tails[item] = self._first_of(rule.symbols[dot + 1 :])
+        return found
 
     def _first_of(self, symbols: Sequence[int]) -> tuple[Mask, bool]:
-        """The terminals that a text of `symbols` may begin with, and whether it may be empty."""
-        first = 0
-        for symbol in symbols:
-            if symbol < 0:
-                return first | 1 << ~symbol, False
-            first |= self._first.get(symbol, 0)
-            if symbol not in self._nullable:
-                return first, False
-        return first, True
+        return _first_of(symbols, self._first, self._nullable)
+
+
+Firsts = tuple[dict[int, Mask], frozenset[int]]
+"""The terminals that the texts of each nonterminal may begin with, and the nonterminals that derive the empty text."""
+
+
+def first_terminals(rules: Sequence[Rule]) -> Firsts:
+    """FIRST sets and nullable nonterminals (Aho, Lam, Sethi and Ullman, section 4.4)."""
+    firsts: dict[int, Mask] = {}
+    nullable: set[int] = set()
+    changed = True
+    while changed:
+        changed = False
+        for rule in rules:
+            first, empty = _first_of(rule.symbols, firsts, nullable)
+            if first & ~firsts.get(rule.origin, 0):
+                firsts[rule.origin] = firsts.get(rule.origin, 0) | first
+                changed = True
+            if empty and rule.origin not in nullable:
+                nullable.add(rule.origin)
+                changed = True
+    return firsts, frozenset(nullable)
+
+
+def _first_of(symbols: Sequence[int], firsts: dict[int, Mask], nullable: Set[int]) -> tuple[Mask, bool]:
+    """The terminals that a text of `symbols` may begin with, and whether it may be empty."""
+    first = 0
+    for symbol in symbols:
+        if symbol < 0:
+            return first | 1 << ~symbol, False
+        first |= firsts.get(symbol, 0)
+        if symbol not in nullable:
+            return first, False
+    return first, True

@@ -8,7 +8,7 @@ from grammars.context_free.conflicts import Conflicts
 from grammars.context_free.grammar import ContextFree, Rule
 from grammars.context_free.keywords import Tried, tried_terminals
 from grammars.context_free.layout import check_pairs
-from grammars.context_free.lr import Automaton
+from grammars.context_free.lr import Automaton, Firsts, first_terminals
 from grammars.context_free.nullable import nullable_symbols, without_empty_rules
 from grammars.context_free.separators import Separation, separation_of
 from grammars.context_free.tabled import every_terminal_leads_on
@@ -25,20 +25,23 @@ class Prepared:
         empty: whether the empty text is a sentence although no rule says so.
         separation: how terminals are kept apart; None where they are not, or where the parse table may lead nowhere.
         tried: contextual lexing: for each state of the table, what is tried.
+        firsts: what the texts of nonterminals begin with.
     """
 
     grammar: ContextFree
     rules: tuple[tuple[int, Rule], ...]
     empty: bool
     separation: Separation | None
-    tried: tuple[list[Tried], ...] = ()
+    tried: tuple[list[Tried], ...]
+    firsts: Firsts
 
     def automaton(self) -> Automaton:
         """A fresh automaton of the rules."""
         grammar = self.grammar
         return Automaton(
-            self.rules, grammar.start, len(grammar.terminals), grammar.lalr, grammar.indentation, empty=self.empty
-        )
+            self.rules, grammar.start, len(grammar.terminals), grammar.lalr, grammar.indentation,
+            empty=self.empty, firsts=self.firsts,
+        )  # fmt: skip
 
 
 def prepared(grammar: ContextFree) -> Prepared:
@@ -56,14 +59,15 @@ def prepared(grammar: ContextFree) -> Prepared:
         rules = list(enumerate(without_empty_rules(plain, len(grammar.nonterminals))[0]))
     if grammar.indentation is not None:
         check_pairs(grammar)
+    firsts = first_terminals([rule for _, rule in rules])
     separation = separation_of(grammar)
     if (
         separation is not None
         and grammar.lalr is not None
         and Conflicts(rules, grammar.start, grammar.lalr).were_resolved()
     ):
-        automaton = Prepared(grammar, tuple(rules), empty, None).automaton()
+        automaton = Prepared(grammar, tuple(rules), empty, None, (), firsts).automaton()
         if every_terminal_leads_on(automaton) is False:
             separation = None  # where it cannot be told, no sign against it is taken for enough
     tried = tuple(tried_terminals(grammar)) if grammar.lalr is not None else ()
-    return Prepared(grammar, tuple(rules), empty, separation, tried)
+    return Prepared(grammar, tuple(rules), empty, separation, tried, firsts)

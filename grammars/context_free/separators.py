@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from grammars.context_free.grammar import ContextFree, Terminal
 from grammars.context_free.keywords import is_covered
 from grammars.context_free.scans import Cut
-from grammars.regular import ALL, NONE, Rx, derivative, difference, is_empty, moves, shortest, union
+from grammars.regular import ALL, NONE, Rx, concat, derivative, difference, is_empty, moves, shortest, union
 from grammars.regular.charset import contains
 
 _MOST_RESTS = 200
@@ -219,6 +219,8 @@ def _separated_by(grammar: ContextFree, ignored: int, text: str) -> Separation |
     words, first = [], []
     for number in read:
         word = _word(grammar, number, strings)
+        if word is not None and number != newline and not _is_read(grammar, number, word, text):
+            word = _word_of_its_own(grammar, number)
         if word is None or any(_begins(rx, text + word[0]) for rx in _languages(terminals[ignored])):
             return None
         words.append(word + text)
@@ -244,6 +246,18 @@ def _word(grammar: ContextFree, number: int, strings: list[int]) -> str | None:
             words = [
                 None if is_empty(left) else shortest(left) for left in (difference(rx, names) for rx in _languages(terminal))
             ]  # fmt: skip
+    return min((word for word in words if word is not None), key=len, default=None)
+
+
+def _word_of_its_own(grammar: ContextFree, number: int) -> str | None:
+    """A short text of the terminal that begins with no text of one that is tried before it."""
+    terminal = grammar.terminals[number]
+    earlier = [rx for one in grammar.terminals if one.order < terminal.order for rx in _languages(one)]
+    others = concat(union(*earlier), ALL) if earlier else NONE
+    words = []
+    for rx in _languages(terminal):
+        left = difference(rx, others)
+        words += [] if is_empty(left) else [shortest(left)]
     return min((word for word in words if word is not None), key=len, default=None)
 
 
