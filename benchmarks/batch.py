@@ -1,7 +1,7 @@
 """Many sequences at once: what constraints cost a batch, the batch beside Transformers', and what the prefix cache saves.
 
     python benchmarks/batch.py [--sequences 16] [--tokens 64] [--rounds 5] [--requests 64] [--prefix 1000] [--threads N]
-                               [--only constrained transformers prefix] [--budget N]
+                               [--only constrained transformers prefix] [--budget N] [--masks-before]
 
 The sides take turns, round by round, in one process; a figure is the median of the rounds' ratios.  Run it with nothing else
 running.
@@ -80,7 +80,7 @@ def decode(engine: BatchEngine, ids: Sequence[Sequence[int]], tokens: int, match
 
 def constrained(model: Model, options: argparse.Namespace) -> None:
     vocabulary = Vocabulary.from_huggingface(model.text.tokenizer, logits_size=model.config.vocab_size)  # type: ignore[union-attr]
-    engine = BatchEngine(model, blocks=4096, max_sequences=options.sequences)
+    engine = BatchEngine(model, blocks=4096, max_sequences=options.sequences, mask_thread=not options.masks_before)
     ids, free = prompts(model, options.sequences), [None] * options.sequences
     new, again = [], []
     for at in range(options.rounds + 1):
@@ -169,6 +169,7 @@ def main() -> None:
     parser.add_argument("--prefix", type=int, default=1000)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--budget", type=int, help="max_tokens of the constraints (none)")
+    parser.add_argument("--masks-before", action="store_true", help="fill masks before the forward pass, not beside it")
     kinds = {"constrained": constrained, "transformers": transformers_batch, "prefix": prefix}
     parser.add_argument("--only", nargs="+", choices=kinds, default=list(kinds))
     options = parser.parse_args()

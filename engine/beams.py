@@ -222,7 +222,7 @@ class _Search:
             return False
         # Probabilities only fall; the score falls least where the length is divided by most.
         reach = self.most if self.length_penalty > 0 else length + 1
-        best = max(path.logprob for path in paths) / reach**self.length_penalty
+        best: float = max(path.logprob for path in paths) / reach**self.length_penalty
         return best <= min(beam.score for beam in self.finished.values())
 
 

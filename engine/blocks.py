@@ -128,6 +128,12 @@ class Block:
         block.attention.layer = layer
         return block
 
+    def read_bytes(self, rows: int) -> int:
+        """Bytes of the layer's matrices that a step of so many rows reads; all experts count."""
+        mlp = self.mlp
+        inner = sum(each.read_bytes(rows) for each in mlp.linears) if isinstance(mlp, GatedMLP) else mlp.nbytes
+        return sum(linear.read_bytes(rows) for linear in self.attention.linears) + inner
+
     @property
     def nbytes(self) -> int:
         """Bytes of the layer's matrices."""

@@ -38,6 +38,10 @@ class Linear:
             return total
         return residual + F.linear(x, self._weight, self.bias)
 
+    def read_bytes(self, rows: int) -> int:
+        """Bytes that a product with so many rows reads."""
+        return self.out_features * self.in_features * self._weight.element_size()
+
     @property
     def nbytes(self) -> int:
         return self.out_features * self.in_features * self._weight.element_size()
@@ -93,6 +97,10 @@ class GatedMLP:
     def _inner(self, x: Tensor) -> Tensor:
         gate, up = self.gate_up(x).chunk(2, dim=-1)
         return self._activation(gate) * up
+
+    @property
+    def linears(self) -> list[Linear]:
+        return [self.gate_up, self.down]
 
     @property
     def nbytes(self) -> int:

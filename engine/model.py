@@ -229,6 +229,11 @@ class Model:
         first = self._blocks[0].attention.output
         return first.packing if isinstance(first, PackedLinear) else None
 
+    def read_bytes(self, rows: int) -> int:
+        """Bytes of weights that a step of so many rows of activations reads: every matrix once, packed ones as they are
+        packed where there are few rows; of the embedding nothing unless it is the head too."""
+        return sum(block.read_bytes(rows) for block in self._blocks) + self._head.read_bytes(rows)
+
     @property
     def nbytes(self) -> int:
         """Bytes of the weights as they are held in memory."""

@@ -56,6 +56,9 @@ class PackedLinear(Linear):
             return super().add_to(residual, x)
         return self(x).add_(residual)
 
+    def read_bytes(self, rows: int) -> int:
+        return super().read_bytes(rows) if rows > MOST_ROWS else self._packed.nbytes + self._scales.nbytes
+
     @property
     def nbytes(self) -> int:
         return super().nbytes + self._packed.nbytes + self._scales.nbytes

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from constrained.cli import bench_decode
 from constrained.cli.bench_texts import add_text_options, run_texts
 from constrained.cli.errors import OK, UsageError
 from constrained.cli.grammar_options import FORMATS, read_file
@@ -36,9 +37,17 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--whitespace", default="bounded", metavar="bounded|compact|any|RE", help="between JSON tokens")
     group.add_argument("--property-order", default="schema", choices=["schema", "any"])
     group.add_argument("--formats", default="assert", choices=FORMATS)
+    summary = bench_decode.SUMMARY
+    bench_decode.add_options(
+        kinds.add_parser("decode", help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
+    )
 
 
 def run(options: argparse.Namespace) -> int:
+    return bench_decode.run(options) if options.kind == "decode" else _run_masks(options)
+
+
+def _run_masks(options: argparse.Namespace) -> int:
     if options.lark is not None or options.texts:
         return run_texts(options)
     from constrained.bench.masks import MaskBench, draw

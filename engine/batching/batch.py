@@ -50,6 +50,7 @@ class BatchEngine:
         chunk: int = 256,
         admission: Admission = "promised",
         prefix_cache: bool = True,
+        mask_thread: bool = True,
     ) -> None:
         """Allocates the blocks.
 
@@ -59,6 +60,7 @@ class BatchEngine:
             chunk: tokens of prompts that go into one step.
             admission: when a request may begin; see `engine.batching.scheduler`.
             prefix_cache: whether a prompt takes up blocks of others that begin alike.
+            mask_thread: whether masks are filled beside the forward pass, or before it.
 
         Raises:
             EngineError: an option that is not accepted.
@@ -70,7 +72,7 @@ class BatchEngine:
         self.scheduler = Scheduler(
             self.pool.manager, max_sequences, chunk, admission=admission, prefix_cache=prefix_cache
         )
-        self._masks = MaskFiller()
+        self._masks = MaskFiller(threaded=mask_thread)
         self.steps = self.forwards = 0
         self._sampler: Sampler | None = None
 

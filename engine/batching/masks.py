@@ -20,13 +20,16 @@ class MaskFiller:
     where there is a core to spare.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, threaded: bool = True) -> None:
+        """Without a thread masks are filled before the forward pass."""
+        self._threaded = threaded
         self._thread: ThreadPoolExecutor | None = None
 
     @contextmanager
     def beside(self, requests: Sequence[Request]) -> Iterator[None]:
         """Around a forward pass: behind it each request is settled, or has the error of its constraint."""
-        if not requests:
+        if not requests or not self._threaded:
+            fill(requests)
             yield
             return
         if self._thread is None:

@@ -50,10 +50,11 @@ class Together(Bounded):
             constraint.fill_mask(row)
 
 
+@pytest.mark.parametrize("threaded", [True, False])
 @pytest.mark.parametrize("kind", [Bounded, Together])
-def test_each_row_is_held_to_its_own_mask(random_model: Model, kind: Any) -> None:
+def test_each_row_is_held_to_its_own_mask(random_model: Model, kind: Any, threaded: bool) -> None:
     BATCHES.clear()
-    engine = BatchEngine(random_model, blocks=64)
+    engine = BatchEngine(random_model, blocks=64, mask_thread=threaded)
     constraints = [kind(10 + at) for at in range(6)]
     requests = [
         engine.add([5], constraint=constraint, max_new_tokens=5, eos_token_ids=[]) for constraint in constraints
@@ -66,7 +67,8 @@ def test_each_row_is_held_to_its_own_mask(random_model: Model, kind: Any) -> Non
         assert engine.result(request).token_ids == alone.token_ids
     for constraint in constraints:
         # At the limit the mask says how the text ends, so the last is filled at once, as the first is.
-        assert [name.startswith("masks") for name in constraint.threads] == [False, True, True, True, True, False]
+        beside = [False, *[threaded] * 4, False]
+        assert [name.startswith("masks") for name in constraint.threads] == beside
     assert ([6] * 4 if kind is Together else []) == BATCHES
 
 
