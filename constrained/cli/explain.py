@@ -21,6 +21,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from constrained import compile
+    from constrained.prefixes import advance, character_start
 
     grammar = read_grammar(options)
     if grammar is None:
@@ -30,23 +31,23 @@ def run(options: argparse.Namespace) -> int:
     vocabulary = read_vocabulary(options.tokenizer)
     matcher = compile(grammar, vocabulary).matcher()
     given = options.text.encode()
-    read = _advance(matcher, vocabulary, given)
+    read = advance(matcher, vocabulary, given)
     if read < len(given):
-        read = _character_start(given, read)
+        read = character_start(given, read)
         print(f"{_shown(given)}: the text cannot begin like this: {_where_it_stops(given, read)}")
         matcher.reset()
-        _advance(matcher, vocabulary, given[:read])
+        advance(matcher, vocabulary, given[:read])
         _print_next(matcher, vocabulary)
         return OK
     print(_standing(given, matcher))
     _print_next(matcher, vocabulary)
     for text in options.token or ():
         data = text.encode()
-        fits = _advance(matcher.fork(), vocabulary, data)
+        fits = advance(matcher.fork(), vocabulary, data)
         if fits == len(data):
             print(f"{_shown(data)} fits")
         else:
-            print(f"{_shown(data)} does not fit: {_where_it_stops(data, _character_start(data, fits))}")
+            print(f"{_shown(data)} does not fit: {_where_it_stops(data, character_start(data, fits))}")
     return OK
 
 
@@ -66,32 +67,6 @@ def _where_it_stops(data: bytes, read: int) -> str:
     """The first character of `data` that does not fit, behind the `read` bytes that do."""
     before = f"after {_shown(data[:read])}" if read else "at its beginning"
     return f"{before} no {data[read:].decode()[:1]!r} can come"
-
-
-def _character_start(data: bytes, position: int) -> int:
-    """Where the character that holds the byte at `position` begins."""
-    while position and data[position] & 0xC0 == 0x80:
-        position -= 1
-    return position
-
-
-def _advance(matcher: Any, vocabulary: Any, data: bytes) -> int:
-    """Commits as much of `data` as the grammar allows, whatever its tokenisation; returns the number of bytes."""
-    by_bytes: dict[bytes, int] = {}
-    for token, text in enumerate(vocabulary.tokens):
-        if text:
-            by_bytes.setdefault(text, token)
-    position = 0
-    while position < len(data):
-        longest = min(vocabulary.longest_token, len(data) - position)
-        for length in range(longest, 0, -1):
-            found = by_bytes.get(data[position : position + length])
-            if found is not None and matcher.accept_many([found]):
-                position += length
-                break
-        else:
-            return position
-    return position
 
 
 def _print_next(matcher: Any, vocabulary: Any) -> None:
