@@ -30,7 +30,7 @@ from constrained.kernels.branches import (
 )
 from constrained.kernels.machine import memo_copy, memo_find, memo_insert
 from constrained.kernels.object_keys import settled_table
-from constrained.kernels.runs import write_literal
+from constrained.kernels.runs import write_beside, write_literal
 from constrained.limits import DEFAULT_LIMITS, Limits
 from grammars.effort import Timed, spend
 from grammars.errors import LimitExceeded
@@ -101,11 +101,20 @@ class Machine:
         self._singles = 0
         for groups in _SINGLE:
             self._new_map(groups)
+        self._compile_kernels()
         dead = self.state((_expand_dead,))
         assert dead == 0
         self.expand(dead)
         self.done = self.state((_expand_done,))
         self.expand(self.done)
+
+    def _compile_kernels(self) -> None:
+        """Call each kernel once, so that no step waits for one to be compiled, or read from disk."""
+        nothing: NDArray[np.uint8] = np.empty(0, dtype=np.uint8)
+        write_literal(self.states, self.actions, nothing, 0, 0, 0, 0)
+        write_beside(self.states, self.actions, nothing.astype(np.int32), nothing.astype(np.int64), 0, 0, 0, 0)
+        memo = np.full((2, 2), -1, dtype=np.int64)
+        memo_insert(memo, 0, memo_find(memo, 0))
 
     def state(self, key: Key) -> int:
         """The number of the state that `key` describes; made at the first call."""
@@ -295,10 +304,14 @@ class Machine:
         self.states[: self.state_count, [t.S_ROW, t.S_LOCAL]] = -1
         self.loops[: self.state_count, L_KNOWN] &= ~np.uint64(NOT_KEPT)
 
+    def is_crowded(self) -> bool:
+        """Whether half of what the machine can hold is used: states, or class maps."""
+        return self.state_count * 2 > self.limits.states or self.map_count * 2 > _MAPS
+
     def bytes_used(self) -> int:
         """Memory of the tables in bytes, with an estimate for the keys of states."""
         return (
-            self.state_count * t.STATE_COLUMNS * 4 + len(self._numbers) * 600 + self.action_count * 8 + self.map_count * 320
+            self.state_count * (t.STATE_COLUMNS * 4 + 8) + len(self._numbers) * 600 + self.action_count * 8 + self.map_count * 320
             + self.memo.nbytes
         )  # fmt: skip
 

@@ -21,6 +21,7 @@ from constrained.automata.character_classes import (
     spread,
 )
 from constrained.automata.code_points import Pieces, add_code_points, blocks
+from constrained.automata.counted_strings import counted_state
 from constrained.automata.machine import Machine
 from constrained.automata.outcomes import outcome_of
 from constrained.automata.transitions import Transitions
@@ -54,8 +55,14 @@ def string_start(machine: Machine, languages: Languages, canonical: bool) -> int
 
 def string_state(machine: Machine, canonical: bool, languages: Languages) -> int:
     """The state between two characters, with its mask-equivalent base declared."""
-    if len(languages) == 1 and languages[0].kind == LITERAL and is_bare(languages[0].a):
-        return machine.literal(languages[0].a.encode(), machine.state((expand_string, canonical, (EPSILON,))))
+    if len(languages) == 1:
+        rx = languages[0]
+        if rx.kind == LITERAL and is_bare(rx.a):
+            return machine.literal(rx.a.encode(), machine.state((expand_string, canonical, (EPSILON,))))
+        if rx.kind in (REPEAT, INTERSECT):
+            counted = counted_state(machine, canonical, rx, string_state, (expand_string, expand_escape))
+            if counted:
+                return counted
     known = machine.state_count
     state = machine.state((expand_string, canonical, languages))
     if state == known:

@@ -50,6 +50,7 @@ _SOURCES = (
     "constrained/automata/transitions.py",
     "constrained/automata/strings.py",
     "constrained/automata/character_classes.py",
+    "constrained/automata/counted_strings.py",
     "constrained/automata/code_points.py",
     "constrained/masks/row_store.py",
     "constrained/masks/language_digest.py",

@@ -157,8 +157,9 @@ class RowStore:
         return int(making.bytes_of_rows(registers, self.row_shape[0])) + open_lists
 
     def outgrown(self) -> bool:
-        """Whether memory has passed `Limits.bytes`, or row numbers run out, so that new grammars get a fresh store."""
-        return self.bytes_used() > self.limits.bytes or bool(self._registers[w.W_ROWS] > h.LAST_ROW // 2)
+        """Whether memory has passed `Limits.bytes`, or numbers run out, so that new grammars get a fresh store."""
+        few_rows = bool(self._registers[w.W_ROWS] > h.LAST_ROW // 2)
+        return few_rows or self.machine.is_crowded() or self.bytes_used() > self.limits.bytes
 
     def evict(self) -> None:
         """Let all rows go.  Matchers find theirs again; the memory is free when no kernel reads it any more."""
