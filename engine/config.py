@@ -8,8 +8,6 @@ from typing import Any, Literal
 
 from engine.errors import ModelFileError, UnknownArchitecture
 
-GGUF_ARCHITECTURES = ("llama", "mistral", "qwen2", "qwen3")
-
 RopeKind = Literal["default", "linear", "dynamic", "llama3", "yarn", "longrope"]
 ROPE_KINDS: tuple[RopeKind, ...] = ("default", "linear", "dynamic", "llama3", "yarn", "longrope")
 
@@ -196,74 +194,15 @@ class ModelConfig:
         Raises:
             UnknownArchitecture, ModelFileError: as in `from_huggingface`.
         """
-        architecture = str(metadata.get("general.architecture", "(none)"))
-        if architecture not in GGUF_ARCHITECTURES:
-            raise UnknownArchitecture(
-                f"unknown architecture {architecture!r} in the GGUF: this engine runs {', '.join(GGUF_ARCHITECTURES)} "
-                "from a GGUF, and more from safetensors"
-            )
-        if f"{architecture}.expert_count" in metadata:
-            raise UnknownArchitecture(f"a mixture of experts ({architecture}): only dense models are computed")
+        from engine.architectures.gguf import read_gguf
 
-        def field(name: str, default: Any = None) -> Any:
-            value = metadata.get(f"{architecture}.{name}", default)
-            if value is None:
-                raise ModelFileError(f"the GGUF has no {architecture}.{name}: it is not a whole {architecture} model")
-            return value
-
-        hidden, query_heads = int(field("embedding_length")), int(field("attention.head_count"))
-        head_dim = int(field("attention.key_length", hidden // query_heads))
-        context = int(field("context_length"))
-        rope = _gguf_rope(metadata, architecture, context, "rope_freqs.weight" in tensors)
-        if int(field("rope.dimension_count", head_dim)) != head_dim:
-            raise UnknownArchitecture("RoPE over a part of each head: only whole heads are rotated")
-        window = int(field("attention.sliding_window", 0))
-        names = frozenset(tensors)
-        return cls(
-            architecture=architecture,
-            vocab_size=int(field("vocab_size", len(metadata.get("tokenizer.ggml.tokens", ())) or None)),
-            hidden_size=hidden,
-            layers=int(field("block_count")),
-            query_heads=query_heads,
-            kv_heads=int(field("attention.head_count_kv", query_heads)),
-            head_dim=head_dim,
-            intermediate_size=int(field("feed_forward_length")),
-            context_length=context,
-            windows=(window,) * int(field("block_count")) if window else (),
-            norm_eps=float(field("attention.layer_norm_rms_epsilon")),
-            rope=rope,
-            tied_embeddings="output.weight" not in names,
-            qkv_bias="blk.0.attn_q.bias" in names,
-            output_bias="blk.0.attn_output.bias" in names,
-            mlp_bias="blk.0.ffn_gate.bias" in names,
-            qk_norm="blk.0.attn_q_norm.weight" in names,
-            bos_token_id=first_id(metadata.get("tokenizer.ggml.bos_token_id")),
-            pad_token_id=first_id(metadata.get("tokenizer.ggml.padding_token_id")),
-            eos_token_ids=gguf_end_tokens(metadata),
-        )
+        return read_gguf(metadata, tensors)
 
 
 def gguf_end_tokens(metadata: Mapping[str, Any]) -> tuple[int, ...]:
     """Tokens that end a text, a turn or a message, by a GGUF's metadata."""
     keys = (f"tokenizer.ggml.{name}_token_id" for name in ("eos", "eot", "eom"))
     return token_ids([metadata[key] for key in keys if key in metadata])
-
-
-def _gguf_rope(metadata: Mapping[str, Any], architecture: str, context: int, has_factors: bool) -> RopeConfig:
-    """RoPE of a GGUF.  Llama 3's scaling is stored as a tensor of divisors, one per frequency, not as parameters."""
-    prefix = f"{architecture}.rope."
-    theta = float(metadata.get(prefix + "freq_base", 10_000.0))
-    kind = metadata.get(prefix + "scaling.type", "none")
-    if has_factors:
-        return RopeConfig(theta, "llama3", original_context=context)
-    if kind == "none":
-        return RopeConfig(theta, original_context=context)
-    return RopeConfig(
-        theta,
-        rope_kind(kind),
-        factor=float(metadata.get(prefix + "scaling.factor", 1.0)),
-        original_context=int(metadata.get(prefix + "scaling.original_context_length", context)),
-    )
 
 
 def rope_kind(kind: str) -> RopeKind:

@@ -17,12 +17,13 @@ from engine.config import RopeConfig
 def frequencies(rope: RopeConfig, head_dim: int, factors: Tensor | None = None) -> tuple[Tensor, float]:
     """Angular frequencies, float32 [head_dim / 2], and the factor by which cosines and sines are multiplied.
 
-    `factors` [head_dim / 2], where a file carries them, divide the plain frequencies and stand for the whole scaling.
+    `factors` [head_dim / 2], where a file carries them, divide the plain frequencies and stand for their whole scaling.
     """
     exponents = torch.arange(0, head_dim, 2, dtype=torch.int64).float() / head_dim
     plain = 1.0 / rope.theta**exponents
     if factors is not None:
-        return plain / factors.float().cpu(), 1.0
+        temperature = _longrope_attention_factor(rope) if rope.kind == "longrope" else 1.0
+        return plain / factors.float().cpu(), temperature
     if rope.kind == "linear":
         return plain / rope.factor, 1.0
     if rope.kind == "llama3":

@@ -18,8 +18,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from engine.architectures.gguf import gguf_tensor_name
 from engine.config import ModelConfig
-from engine.errors import ModelFileError, UnknownArchitecture
+from engine.errors import ModelFileError
 from engine.loading.fuse import fuse_weights
 
 MAGIC = b"GGUF"
@@ -35,20 +36,6 @@ BLOCKS = {
     "Q5_1": (32, 24), "Q8_0": (32, 34), "Q4_K": (256, 144), "Q5_K": (256, 176), "Q6_K": (256, 210),
 }  # fmt: skip
 """Values and bytes of one block."""
-
-_GGUF_NAMES = {
-    "self_attn.q_proj": "attn_q",
-    "self_attn.k_proj": "attn_k",
-    "self_attn.v_proj": "attn_v",
-    "self_attn.o_proj": "attn_output",
-    "self_attn.q_norm": "attn_q_norm",
-    "self_attn.k_norm": "attn_k_norm",
-    "mlp.gate_proj": "ffn_gate",
-    "mlp.up_proj": "ffn_up",
-    "mlp.down_proj": "ffn_down",
-    "input_layernorm": "attn_norm",
-    "post_attention_layernorm": "ffn_norm",
-}
 
 
 @dataclass(frozen=True)
@@ -185,7 +172,7 @@ def read_weights(file: GgufFile, config: ModelConfig, device: torch.device, dtyp
     """The engine's weights (`fuse_weights`) of a GGUF."""
 
     def get(name: str) -> Tensor:
-        gguf_name = gguf_tensor_name(name)
+        gguf_name = gguf_tensor_name(name, config.architecture)
         tensor = file.tensor(gguf_name)
         if config.architecture in ("llama", "mistral"):
             for part, heads in ((".attn_q.", config.query_heads), (".attn_k.", config.kv_heads)):
@@ -194,8 +181,10 @@ def read_weights(file: GgufFile, config: ModelConfig, device: torch.device, dtyp
         return tensor.to(device, dtype)
 
     weights = fuse_weights(config, get, norms_from_one=False)
-    if "rope_freqs.weight" in file.tensors:
-        weights["rope.factors"] = file.tensor("rope_freqs.weight").float()
+    # Divisors of the frequencies: Llama 3's, and of Phi-3's two sets that of the original context.
+    factors = "rope_factors_short.weight" if config.rope.kind == "longrope" else "rope_freqs.weight"
+    if factors in file.tensors or config.rope.kind == "longrope":
+        weights["rope.factors"] = file.tensor(factors).float()
     return weights
 
 
@@ -209,19 +198,3 @@ def pair_halves(tensor: Tensor, heads: int) -> Tensor:
     if rows % (2 * heads):
         raise ModelFileError(f"a tensor of {rows} rows does not hold {heads} heads of pairs: fetch the model again")
     return tensor.view(heads, rows // heads // 2, 2, *tensor.shape[1:]).transpose(1, 2).reshape(tensor.shape)
-
-
-def gguf_tensor_name(name: str) -> str:
-    """`model.layers.3.self_attn.q_proj.weight` → `blk.3.attn_q.weight`."""
-    whole = {
-        "model.embed_tokens.weight": "token_embd.weight",
-        "model.norm.weight": "output_norm.weight",
-        "lm_head.weight": "output.weight",
-    }
-    if name in whole:
-        return whole[name]
-    _, _, layer, rest = name.split(".", 3)
-    part, kind = rest.rsplit(".", 1)
-    if part not in _GGUF_NAMES:
-        raise UnknownArchitecture(f"no GGUF name for tensor {name!r}")
-    return f"blk.{layer}.{_GGUF_NAMES[part]}.{kind}"

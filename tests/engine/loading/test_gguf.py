@@ -9,16 +9,17 @@ import numpy as np
 import pytest
 import torch
 
+from engine.architectures.gguf import gguf_tensor_name
 from engine.errors import ModelFileError, UnknownArchitecture
 from engine.loading import load_model
-from engine.loading.gguf import BLOCKS, GgufFile, dequantize, gguf_tensor_name, pair_halves
+from engine.loading.gguf import BLOCKS, GgufFile, dequantize, pair_halves
 from engine.loading.safetensors import read_config
 
 gguf = pytest.importorskip("gguf")
 
 
-def _write(path: Path, tensors: dict[str, np.ndarray[Any, Any]], **metadata: Any) -> Path:
-    writer = gguf.GGUFWriter(path, "llama")
+def _write(path: Path, tensors: dict[str, np.ndarray[Any, Any]], architecture: str = "llama", **metadata: Any) -> Path:
+    writer = gguf.GGUFWriter(path, architecture)
     for key, value in metadata.items():
         if isinstance(value, str):
             writer.add_string(key, value)
@@ -44,21 +45,86 @@ def _interleave_halves(rows: torch.Tensor, heads: int) -> torch.Tensor:
     return rows[order]
 
 
-@pytest.mark.parametrize("kind", ["LlamaConfig", "Qwen2Config"])
+LONG = {
+    "max_position_embeddings": 512,
+    "original_max_position_embeddings": 256,
+    "rope_parameters": {
+        "rope_type": "longrope",
+        "rope_theta": 10000.0,
+        "short_factor": [1.0, 1.5, 2.0, 3.0],
+        "long_factor": [2.0, 3.0, 4.0, 6.0],
+        "original_max_position_embeddings": 256,
+    },
+}
+WRITTEN: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+    "llama": ("LlamaConfig", {}, {}),
+    "qwen2": ("Qwen2Config", {}, {}),
+    "qwen3": ("Qwen3Config", {"head_dim": 16}, {}),
+    "phi3": ("Phi3Config", {"sliding_window": 12}, {"attention.sliding_window": 12}),
+    "phi3 rotating a part of each head": (
+        "Phi3Config",
+        {
+            "head_dim": 16,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.75},
+        },
+        {"rope.dimension_count": 12},
+    ),
+    "phi3 with longrope": (
+        "Phi3Config",
+        LONG,
+        {"context_length": 512, "rope.scaling.original_context_length": 256, "rope.dimension_count": 8},
+    ),
+    "gemma2": (
+        "Gemma2Config",
+        {"head_dim": 16, "sliding_window": 12, "query_pre_attn_scalar": 16, "tie_word_embeddings": True},
+        {"attention.sliding_window": 12, "attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0},
+    ),
+    "gemma3": (
+        "Gemma3TextConfig",
+        {
+            "head_dim": 16, "sliding_window": 12, "query_pre_attn_scalar": 16, "num_hidden_layers": 7,
+            "tie_word_embeddings": True, "sliding_window_pattern": 6,
+        },
+        {"attention.sliding_window": 12, "rope.freq_base": 1_000_000.0},
+    ),
+}  # fmt: skip
+"""Name of the Transformers configuration, its changes, and what a GGUF says of them."""
+
+VOCABULARY: dict[str, Any] = {
+    "tokenizer.ggml.model": "gpt2",
+    "tokenizer.ggml.pre": "smollm",
+    "tokenizer.ggml.tokens": ["ab", *(chr(34 + index) for index in range(93)), "<s>", "</s>", "<pad>"],
+    "tokenizer.ggml.merges": ["a b"],
+    "tokenizer.ggml.eos_token_id": 95,
+    "tokenizer.ggml.eot_token_id": 94,
+}
+
+
+@pytest.mark.parametrize("variant", WRITTEN)
 def test_a_model_written_as_gguf_computes_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write_checkpoint: Callable[..., Any], kind: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write_checkpoint: Callable[..., Any], variant: str
 ) -> None:
     monkeypatch.setenv("CONSTRAINED_CACHE", str(tmp_path / "cache"))
-    published = write_checkpoint(tmp_path / "folder", kind, {})
+    kind, changes, said = WRITTEN[variant]
+    architecture = variant.split()[0]
+    published = write_checkpoint(tmp_path / "folder", kind, changes)
+    published.set_attn_implementation("eager")  # the others leave out Gemma 2's soft cap
     config = read_config(tmp_path / "folder")
     tensors = {}
     for name, tensor in published.state_dict().items():
+        if config.tied_embeddings and name == "lm_head.weight":
+            continue
         if kind == "LlamaConfig" and ".q_proj." in name:
             tensor = _interleave_halves(tensor, config.query_heads)
         if kind == "LlamaConfig" and ".k_proj." in name:
             tensor = _interleave_halves(tensor, config.kv_heads)
-        tensors[gguf_tensor_name(name)] = tensor.numpy()
-    architecture = config.architecture
+        if architecture.startswith("gemma") and name.endswith("norm.weight"):
+            tensor = tensor + 1.0  # as the conversion does
+        tensors[gguf_tensor_name(name, architecture)] = tensor.numpy()
+    if "longrope" in variant:
+        for which in ("short", "long"):
+            factors = LONG["rope_parameters"][f"{which}_factor"]  # type: ignore[index]
+            tensors[f"rope_factors_{which}.weight"] = np.array(factors, np.float32)
     shape = {
         "vocab_size": config.vocab_size,
         "embedding_length": config.hidden_size,
@@ -67,36 +133,25 @@ def test_a_model_written_as_gguf_computes_the_same(
         "context_length": config.context_length,
         "attention.head_count": config.query_heads,
         "attention.head_count_kv": config.kv_heads,
+        "attention.key_length": config.head_dim,
         "attention.layer_norm_rms_epsilon": config.norm_eps,
         "rope.freq_base": config.rope.theta,
+        **said,
     }
-    vocabulary: dict[str, Any] = {
-        "tokenizer.ggml.model": "gpt2",
-        "tokenizer.ggml.pre": "smollm",
-        "tokenizer.ggml.tokens": [chr(33 + index) for index in range(94)] + ["<s>", "</s>", "<pad>"],
-        "tokenizer.ggml.merges": ["a b"],
-        "tokenizer.ggml.eos_token_id": 95,
-        "tokenizer.ggml.eot_token_id": 94,
-    }
-    vocabulary["tokenizer.ggml.tokens"][0] = "ab"
-    # The writer names llama as the architecture itself.
     path = _write(
         tmp_path / "tiny.gguf",
         tensors,
+        architecture,
         **{f"{architecture}.{key}": value for key, value in shape.items()},
-        **vocabulary,
+        **VOCABULARY,
     )
-    if architecture != "llama":
-        data = path.read_bytes()
-        old = b"general.architecture" + struct.pack("<IQ", 8, 5) + b"llama"
-        assert data.count(old) == 1 and len(architecture) == 5
-        path.write_bytes(data.replace(old, old[:-5] + architecture.encode()))
-    ids = torch.arange(20).view(2, 10)
+    ids = torch.arange(80).view(2, 40)
     with torch.no_grad():
         expected = published(ids).logits
     for _ in range(2):  # the second time from the prepared copy
         model = load_model(path, device="cpu", dtype="float32")
         torch.testing.assert_close(model.forward(ids, logits="all"), expected, rtol=1e-4, atol=1e-4)
+        assert model.config.context_length == 256
         assert model.config.eos_token_ids == (95, 94)
         assert model.text is not None and model.text.encode("ab") == [0]
 
