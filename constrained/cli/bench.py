@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from constrained.cli import bench_decode
+from constrained.cli import bench_decode, bench_speculate
 from constrained.cli.bench_texts import add_text_options, run_texts
 from constrained.cli.errors import OK, UsageError
 from constrained.cli.grammar_options import FORMATS, read_file
@@ -37,14 +37,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--whitespace", default="bounded", metavar="bounded|compact|any|RE", help="between JSON tokens")
     group.add_argument("--property-order", default="schema", choices=["schema", "any"])
     group.add_argument("--formats", default="assert", choices=FORMATS)
-    summary = bench_decode.SUMMARY
-    bench_decode.add_options(
-        kinds.add_parser("decode", help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
-    )
+    for name, module in (("decode", bench_decode), ("speculate", bench_speculate)):
+        summary = module.SUMMARY
+        module.add_options(kinds.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}."))
 
 
 def run(options: argparse.Namespace) -> int:
-    return bench_decode.run(options) if options.kind == "decode" else _run_masks(options)
+    if options.kind == "masks":
+        return _run_masks(options)
+    return bench_decode.run(options) if options.kind == "decode" else bench_speculate.run(options)
 
 
 def _run_masks(options: argparse.Namespace) -> int:
