@@ -2,16 +2,14 @@
 
 With an acceptance probability a_i for the i-th guess, a block of n guesses gives E(n) = 1 + a_1 + a_1·a_2 + ... tokens on
 average (Leviathan et al. 2023, section 3.1) and takes C(n + 1) + n·g: a forward pass of n + 1 rows, and g for each guess.
-`Adaptive` takes the n with the most tokens per second, from what was accepted and measured; n = 0, when no block breaks even,
+`Adaptive` takes the n with the most tokens for the time, from what was accepted and measured; n = 0, when no block breaks even,
 is decoding without speculation.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
 from typing import Protocol
 
 from engine.errors import SpeculationError
@@ -28,48 +26,59 @@ Lookahead = str | int
 
 
 class Costs:
-    """What a forward pass takes by its number of rows: the median of the last measurements; shared by all requests.
+    """What a forward pass takes by its number of rows, in passes of one row; shared by all requests.
 
-    Before there are any, and between and beyond them, a pass of n rows is taken to grow by `GROWTH` of one row's with
-    each row.
+    Seconds are put in relation to how fast the machine is just now, which is followed over all passes: so somebody else's
+    load changes no decision.  A number of rows begins with what `GROWTH` for each row makes of it, which counts as
+    `BELIEF` measurements; between and beyond what was measured the nearest ones are followed.
+
+    Attributes:
+        seconds: of a pass of one row, lately; 0.0 before the first.
     """
 
     GROWTH = 0.08
-    KEPT = 9
+    BELIEF = 3
+    FOLLOWING = 0.2
+    LEAST_WEIGHT = 0.05
+    MOST_SURPRISE = 2.0
 
     def __init__(self) -> None:
-        self._seconds: dict[int, deque[float]] = {}
+        self.seconds = 0.0
+        self._relative: dict[int, tuple[float, int]] = {}
 
     def record(self, rows: int, seconds: float) -> None:
         """A pass of so many rows took so long."""
-        self._seconds.setdefault(rows, deque(maxlen=self.KEPT)).append(seconds)
+        expected, count = self._relative.get(rows, (self.of(rows), 0))
+        if not self.seconds:
+            self.seconds = seconds / expected
+        # One slow pass is more likely somebody else's doing than that of its rows.
+        found = min(seconds / self.seconds, self.MOST_SURPRISE * expected)
+        if rows > 1:
+            weight = max(self.LEAST_WEIGHT, 1 / (count + 1 + self.BELIEF))
+            expected = max(1.0, expected + weight * (found - expected))
+        self._relative[rows] = expected, count + 1
+        self.seconds += self.FOLLOWING * (self.seconds * found / expected - self.seconds)
 
     def of(self, rows: int) -> float:
-        """Seconds for a pass, or, where nothing was measured, multiples of a pass of one row."""
-        known = sorted(self._seconds)
+        """Passes of one row that a pass of so many takes; more rows never take less."""
+        known = sorted(self._relative)
         below = [other for other in known if other <= rows]
         above = next((other for other in known if other > rows), None)
-        if not known:
-            return self.nominal(rows)
         if not below:
-            assert above is not None
-            return self._of_known(above) * self.nominal(rows) / self.nominal(above)
-        # A pass of more rows does not take less, whatever the noise says.
-        low = max(self._of_known(other) for other in below)
+            below, low = [1], 1.0
+        else:
+            low = max(self._relative[other][0] for other in below)
         if below[-1] == rows:
             return low
         if above is None:
             return low * self.nominal(rows) / self.nominal(below[-1])
         share = (rows - below[-1]) / (above - below[-1])
-        return low + max(0.0, self._of_known(above) - low) * share
+        return low + max(0.0, self._relative[above][0] - low) * share
 
     @classmethod
     def nominal(cls, rows: int) -> float:
-        """Multiples of a pass of one row, without any measurement."""
+        """The same without any measurement."""
         return 1.0 + cls.GROWTH * (rows - 1)
-
-    def _of_known(self, rows: int) -> float:
-        return median(self._seconds[rows])
 
 
 class NominalCosts(Costs):
@@ -153,20 +162,20 @@ class Adaptive:
         """
         Args:
             costs: of the target's forward passes.
-            guess_cost: what a guess of the proposer takes, in passes of one row, until it is measured.
+            guess_cost: what a guess of the proposer takes, in passes of one row, before it is measured.
             source: of the proposer's guesses that cost something.
             acceptance: rates to begin with.
         """
         self._costs, self._guess_cost, self._source = costs, guess_cost, source
         self._measures = not isinstance(costs, NominalCosts)
-        self._guess_seconds: float | None = None
+        self._measured = 0
         self.acceptance = {name: Acceptance(rate) for name, rate in (acceptance or {}).items()}
 
     def most(self, rows: int) -> int:
         if not self._guess_cost:
             return MOST_GUESSED
         kinds = _kinds([Drafted(-1, self._source)] * MOST_GUESSED)
-        best = self._best(kinds, rows, self._seconds_of_guess())
+        best = self._best(kinds, rows, self._guess_cost)
         if best == 0:
             self._of(kinds[0]).forget()
         return best
@@ -182,16 +191,13 @@ class Adaptive:
         for at, kind in enumerate(_kinds(draft)):
             if at <= accepted:
                 self._of(kind).observe(at < accepted)
-        if self._measures and drafted and self._guess_cost:
-            each = seconds / drafted
-            last = self._guess_seconds
-            self._guess_seconds = each if last is None else last + 0.25 * (each - last)
+        if self._measures and drafted and self._guess_cost and self._costs.seconds:
+            each = min(seconds / drafted / self._costs.seconds, Costs.MOST_SURPRISE * self._guess_cost)
+            self._measured += 1
+            self._guess_cost += (each - self._guess_cost) / min(4, 1 + self._measured)
 
     def _of(self, kind: str) -> Acceptance:
         return self.acceptance.setdefault(kind, Acceptance())
-
-    def _seconds_of_guess(self) -> float:
-        return self._guess_cost * self._costs.of(1) if self._guess_seconds is None else self._guess_seconds
 
     def _best(self, kinds: Sequence[str], rows: int, guess: float) -> int:
         """The n with the most tokens for the time of a step that other sequences take part in alike."""
