@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from constrained.errors import BudgetError, TokenRejected
-from constrained.matcher import Matcher
+from constrained.errors import BudgetError
 from engine.constraint import Row
 
 if TYPE_CHECKING:
     from constrained.compile import Constraint
+    from constrained.matcher import Matcher
+    from constrained.segments import SegmentedConstraint, SegmentedMatcher
     from constrained.vocabulary import Vocabulary
 
 
@@ -21,7 +21,9 @@ class Phases:
         first: its texts end in one way, so that nothing can follow one of them but `then`.
     """
 
-    def __init__(self, first: Constraint, first_tokens: int, then: Constraint) -> None:
+    def __init__(
+        self, first: Constraint | SegmentedConstraint, first_tokens: int, then: Constraint | SegmentedConstraint
+    ) -> None:
         self.first, self.first_tokens, self.then = first, first_tokens, then
 
     @property
@@ -51,8 +53,8 @@ class PhasedMatcher:
                 "those"
             )
         phases.then.matcher(max_tokens=None if max_tokens is None else max_tokens - phases.first_tokens)
-        self._then: Matcher | None = None
-        self._count = self._first_count = 0
+        self._then: Matcher | SegmentedMatcher | None = None
+        self._count = 0
         self._settle()
 
     def fill_mask(self, row: Row) -> None:
@@ -65,38 +67,6 @@ class PhasedMatcher:
         self._count += 1
         self._settle()
 
-    def rollback(self, count: int) -> None:
-        """Takes back the last `count` tokens."""
-        if count > self._count:
-            raise ValueError(f"cannot take back {count} of {self._count} tokens")
-        target = self._count - count
-        if self._then is not None and target < self._first_count:
-            self._then = None
-            self._first.rollback(self._first_count - target)
-        else:
-            self._current.rollback(count)
-        self._count = target
-
-    def masks_ahead(self, tokens: Sequence[int], rows: Row) -> None:
-        """As `Matcher.masks_ahead`; the tokens may go over from the first to the second."""
-        count = 0
-        try:
-            for at, token in enumerate(tokens):
-                self.fill_mask(rows[at])
-                try:
-                    self.accept(token)
-                except TokenRejected:
-                    rows[at + 1 : len(tokens) + 1] = 0
-                    return
-                count += 1
-            self.fill_mask(rows[len(tokens)])
-        finally:
-            self.rollback(count)
-
-    def forced_tokens(self) -> list[int]:
-        """As `Matcher.forced_tokens`; not beyond the border."""
-        return self._current.forced_tokens()
-
     def is_accepting(self) -> bool:
         """Whether the text so far is whole."""
         return self._then is not None and self._then.is_accepting()
@@ -106,11 +76,10 @@ class PhasedMatcher:
         return self._then is not None and self._then.is_finished()
 
     @property
-    def _current(self) -> Matcher:
+    def _current(self) -> Matcher | SegmentedMatcher:
         return self._first if self._then is None else self._then
 
     def _settle(self) -> None:
         if self._then is None and self._first.is_accepting():
-            self._first_count = self._count
             left = None if self._max_tokens is None else self._max_tokens - self._count
             self._then = self._phases.then.matcher(max_tokens=left)

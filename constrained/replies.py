@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from constrained.compile import Constraint, check_grammar, compile
+from constrained.compile import Constraint, check_grammar
 from constrained.errors import GrammarError, UnsupportedFeature
 from constrained.messages import described_tools, instruction, plain_messages, spelled_messages, takes_tools
 from constrained.phases import Phases
@@ -15,6 +15,7 @@ from constrained.prompts import Prompt, with_instruction, with_schema
 from constrained.reasoning import ReasoningOptions, is_special, mark, marks_of, read_reasoning
 from constrained.results import Generation, StreamEvent
 from constrained.schema_input import read_schema
+from constrained.segments import SegmentedConstraint, compile_any
 from constrained.tools import Tool, ToolCall, checked_call, read_tools
 from engine.text import Text
 from grammars import AnyText, Grammar, JsonSchema, Reasoning, Regex, ToolCalls
@@ -69,7 +70,7 @@ class ReplyPlan:
 
     ids: list[int]
     grammar: Grammar | None
-    constraint: Constraint | Phases | None
+    constraint: Constraint | SegmentedConstraint | Phases | None
     tools: tuple[Tool, ...]
     vocabulary: Vocabulary = field(repr=False)
     parse: Callable[[str], Any] | None = field(default=None, repr=False)
@@ -258,12 +259,12 @@ class Planner:
 
     def _compiled(
         self, whole: Grammar | None, first: Grammar | None, options: ReasoningOptions | None
-    ) -> Constraint | Phases | None:
+    ) -> Constraint | SegmentedConstraint | Phases | None:
         if whole is None:
             return None
         vocabulary = self._llm.vocabulary
         if first is None or options is None or options.max_tokens is None:
-            return compile(whole, vocabulary)
+            return compile_any(whole, vocabulary)
         assert isinstance(whole, Reasoning)
         then = GrammarSequence(Regex(rf"\n{{0,{whole.gap}}}"), whole.then)
-        return Phases(compile(first, vocabulary), options.max_tokens, compile(then, vocabulary))
+        return Phases(compile_any(first, vocabulary), options.max_tokens, compile_any(then, vocabulary))

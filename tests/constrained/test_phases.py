@@ -59,21 +59,6 @@ def test_the_second_part_has_what_is_left(phases: Phases) -> None:
     assert allowed(matcher) == {258}
 
 
-def test_tokens_are_taken_back_across_the_border(phases: Phases) -> None:
-    matcher = phases.matcher(max_tokens=10)
-    before = allowed(matcher)
-    for token in b"ab.12":
-        matcher.accept(token)
-    matcher.rollback(1)
-    assert allowed(matcher) == set(b"0123456789")
-    matcher.rollback(2)
-    assert ord("c") in allowed(matcher)
-    matcher.rollback(2)
-    assert allowed(matcher) == before
-    with pytest.raises(ValueError, match="cannot take back"):
-        matcher.rollback(1)
-
-
 @pytest.mark.parametrize("most", [3, 4, 5])
 def test_a_budget_that_leaves_nothing_fails_at_once(phases: Phases, most: int) -> None:
     with pytest.raises(BudgetError):

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import pytest
 from pydantic import BaseModel, Field
+from tokenizers import AddedToken, Tokenizer
 
 from constrained import LLM, Choice, EmptyLanguage, JsonSchema, Sampling, SchemaError, UnsupportedFeature
 from constrained.reasoning import ReasoningOptions, marks_of, read_reasoning
@@ -205,6 +206,44 @@ def test_what_cannot_be_is_refused_before_the_first_token(
 ) -> None:
     with pytest.raises(error, match=message):
         random_llm.reply("go", **options)
+
+
+@pytest.fixture(scope="module")
+def marked_llm(random_llm: LLM) -> LLM:
+    """The same model, in whose vocabulary marks are tokens of their own."""
+    tokenizer = Tokenizer.from_str(random_llm.text.tokenizer.to_str())
+    marks = ["[TOOL_CALLS]", "[ARGS]", "[THINK]", "[/THINK]"]
+    tokenizer.add_special_tokens([AddedToken(mark, special=True) for mark in marks])
+    model = copy(random_llm.model)
+    template = "{% for m in messages %}{{ m.content }}{% endfor %}{{ tools }} [TOOL_CALLS] [ARGS] [THINK] [/THINK]"
+    model.text = Text(tokenizer, [256], {"default": template})
+    return LLM(model)
+
+
+def test_marks_that_are_tokens_are_generated_and_read_as_tokens(marked_llm: LLM) -> None:
+    special = marked_llm.vocabulary.special_tokens
+    for seed in range(3):
+        reply = marked_llm.reply(
+            "go",
+            tools=[weather],
+            tool_choice="required",
+            reasoning=True,
+            max_tokens=90,
+            sampling=Sampling(temperature=1.2, seed=seed),
+        )
+        ids = reply.generation.token_ids
+        assert ids[0] == special["[THINK]"]
+        for mark in ("[/THINK]", "[TOOL_CALLS]", "[ARGS]"):
+            assert special[mark] in ids
+        assert reply.content == ""
+        assert all(call.run() for call in reply.calls)
+
+
+def test_thoughts_with_a_limit_end_with_their_token(marked_llm: LLM) -> None:
+    options = ReasoningOptions(max_tokens=12)
+    reply = marked_llm.reply("go", constraint=Verdict, reasoning=options, max_tokens=90, sampling=HOT)
+    assert isinstance(reply.parsed, Verdict)
+    assert reply.generation.token_ids.index(marked_llm.vocabulary.special_tokens["[/THINK]"]) < 12
 
 
 def test_a_mark_that_is_a_token_of_its_own_is_taken_as_one(random_llm: LLM) -> None:
