@@ -10,7 +10,6 @@ from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
@@ -32,7 +31,7 @@ from constrained.server.logs import RequestLog
 from constrained.server.playground import add_playground
 from constrained.server.responses import ResponseRequest, response_job, streamed_response, whole_response
 from constrained.server.settings import ServerSettings
-from constrained.server.sse import ClientGone, EventStream, while_connected
+from constrained.server.sse import ClientGone, EventStream, Json, while_connected
 from constrained.server.state import ServerState
 from grammars import Choice
 
@@ -169,7 +168,7 @@ async def _answered(
             job = await while_connected(request, prepare())
             ending.callback(_count, job)
             if streamed is None:
-                return JSONResponse(await while_connected(request, whole(job)))
+                return Json(await while_connected(request, whole(job)))
         except ClientGone:
             return Response(status_code=499)
         later = ending.pop_all()
@@ -197,20 +196,20 @@ def _count(job: Any) -> None:
 
 
 def _add_errors(app: FastAPI) -> None:
-    def refused(_: Request, error: Exception) -> JSONResponse:
+    def refused(_: Request, error: Exception) -> Json:
         api = as_api_error(error)
         if api.status >= 500 and not isinstance(error, ApiError):
             log.error("a request failed", exc_info=error)
-        return JSONResponse(api.body(), status_code=api.status, headers=api.headers())
+        return Json(api.body(), status_code=api.status, headers=api.headers())
 
-    async def api_error(request: Request, error: Exception) -> JSONResponse:
+    async def api_error(request: Request, error: Exception) -> Json:
         return refused(request, error)
 
-    async def invalid(request: Request, error: Exception) -> JSONResponse:
+    async def invalid(request: Request, error: Exception) -> Json:
         assert isinstance(error, RequestValidationError)
         return refused(request, validation_error(error.errors()))
 
-    async def http_error(request: Request, error: Exception) -> JSONResponse:
+    async def http_error(request: Request, error: Exception) -> Json:
         assert isinstance(error, HTTPException)
         message = f"{request.method} {request.url.path}: {error.detail}"
         return refused(

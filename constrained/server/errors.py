@@ -7,9 +7,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from constrained.errors import BudgetError, GrammarError, LimitExceeded, UnsupportedFeature
+from constrained.errors import BudgetError, GrammarError, LimitExceeded, ResultError, UnsupportedFeature
 from engine.errors import ContextError, EngineClosed, EngineError, QueueFull, TextError
 from engine.sampling import SamplingError
+from grammars.tool_calls import ToolTextError
 
 INVALID, AUTHENTICATION, RATE = "invalid_request_error", "authentication_error", "rate_limit_error"
 UNAVAILABLE, SERVER = "service_unavailable_error", "server_error"
@@ -71,7 +72,8 @@ def as_api_error(error: BaseException, param: str | None = None) -> ApiError:
         return ApiError(400, message, param="max_tokens", code="max_tokens_too_small")
     if isinstance(error, ContextError):
         return ApiError(400, message, param="messages", code="context_length_exceeded")
-    if isinstance(error, SamplingError | TextError | ValueError | TypeError):
+    ours = isinstance(error, ToolTextError | ResultError)  # what was generated does not fit: no fault of the request
+    if isinstance(error, SamplingError | TextError | ValueError | TypeError) and not ours:
         return ApiError(400, message, param=param, code="invalid_value")
     if isinstance(error, QueueFull):
         return ApiError(429, message, kind=RATE, code="queue_full", retry_after=1)

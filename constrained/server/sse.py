@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar
 
 from starlette.requests import Request
-from starlette.responses import StreamingResponse
+from starlette.responses import JSONResponse, StreamingResponse
 
 from constrained.server.errors import as_api_error
 
@@ -19,10 +19,26 @@ class ClientGone(Exception):
     """Nobody waits for the answer any more."""
 
 
+def written(data: Any) -> bytes:
+    """The data as JSON in UTF-8; halves of surrogate pairs, which a request may hold and UTF-8 cannot, as escapes."""
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(data, separators=(",", ":")).encode()
+
+
+class Json(JSONResponse):
+    """A JSON response."""
+
+    def render(self, content: Any) -> bytes:
+        return written(content)
+
+
 def event(data: Any, name: str | None = None) -> bytes:
     """One event; `name` for routes whose events have one."""
-    head = f"event: {name}\n" if name is not None else ""
-    return f"{head}data: {json.dumps(data, ensure_ascii=False, separators=(',', ':'))}\n\n".encode()
+    head = f"event: {name}\n".encode() if name is not None else b""
+    return b"".join((head, b"data: ", written(data), b"\n\n"))
 
 
 class EventStream(StreamingResponse):

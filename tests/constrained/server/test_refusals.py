@@ -153,3 +153,23 @@ def test_a_refused_tool_is_the_one_that_is_named(client: TestClient) -> None:
     bad = {"type": "function", "function": {"name": "bad", "parameters": {"properties": {"x": {"type": "y"}}}}}
     error = refused(client, tools=[TOOL, bad])
     assert error["param"] == "tools[1].function.parameters#/properties/x/type"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        '{"model": "default", "messages": [{"role": "user", "content": "\\ud800"}]}',
+        '{"model": "\\ud800", "messages": [{"role": "user", "content": "x"}]}',
+        '{"model": "default", "\\ud800": 1, "messages": [{"role": "user", "content": "x"}]}',
+        '{"model": "default", "guided_regex": "\\ud800", "messages": [{"role": "user", "content": "x"}]}',
+        '{"model": "default", "guided_json": {"const": "\\ud800"}, "messages": [{"role": "user", "content": "x"}]}',
+        '{"model": "default", "stop": "\\ud800", "guided_choice": ["\\ud800"], "messages": [{"role": "user", "content": "x"}]}',
+        '{"model": "default", "logit_bias": {"1": 1e400}, "messages": [{"role": "user", "content": "x"}]}',
+        '{"model": "default", "seed": 1e400, "messages": [{"role": "user", "content": "x"}]}',
+    ],
+)
+def test_halves_of_surrogate_pairs_and_huge_numbers_break_nothing(client: TestClient, body: str) -> None:
+    headers = {"Content-Type": "application/json"}
+    response = client.post("/v1/chat/completions", content=body.encode(), headers=headers)
+    assert response.status_code in (400, 404), response.text
+    assert response.json()["error"]["message"]
