@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from engine.caches.quantized import FP8_MOST, Scales
 from engine.errors import CacheError, EngineError
 
 if TYPE_CHECKING:
@@ -127,6 +128,60 @@ def check_cache(model: Model, cache: Cache, reference: Cache) -> Quality:
             f"{MOST_WORSE:.0%} that are let through: use cache='dynamic', or pass unchecked=True"
         )
     return quality
+
+
+@torch.inference_mode()
+def calibrate_scales(model: Model, tokens: Sequence[int] | None = None) -> Scales:
+    """Scales for `bits="fp8"`: of each layer, the largest key and the largest value of a text, over the largest number of fp8.
+
+    Args:
+        tokens: the text; `None`: `TEXTS`.
+
+    Raises:
+        CacheError: the model has no tokenizer to read the texts with, or latents for keys.
+    """
+    if model.config.latent is not None:
+        raise CacheError("scales of latents: keys and values are one there; use cache='latent'")
+    read = _read_texts(model) if tokens is None else list(tokens)
+    cache = model.new_cache("dynamic")
+    model.forward(torch.tensor([read], device=model.device), cache)
+    cache.begin(1)
+    empty = [torch.zeros((1, model.config.kv_heads, 1, width), device=model.device, dtype=model.dtype)
+             for width in (model.config.head_dim, model.config.value_dim)]  # fmt: skip
+    scales = []
+    for layer in range(model.config.layers):
+        keys, values = cache.update(layer, *empty)
+        most = [max(float(side[:, :, :-1].abs().amax()), 1e-6) / FP8_MOST for side in (keys, values)]
+        scales.append((most[0], most[1]))
+    return tuple(scales)
+
+
+def cache_report(model: Model) -> dict[str, Quality]:
+    """What each kind of quantized cache costs a model on `TEXTS`, by a name for it.
+
+    Raises:
+        CacheError: as `calibrate_scales`.
+    """
+    tokens, scales = _read_texts(model), calibrate_scales(model)
+    kinds: dict[str, dict[str, Any]] = {
+        "int8": {"bits": 8},
+        "int4": {"bits": 4},
+        "fp8, default scales": {"bits": "fp8"},
+        "fp8, calibrated scales": {"bits": "fp8", "scales": scales},
+    }
+    return {
+        name: compare_caches(
+            model, model.new_cache("quantized", unchecked=True, **options), model.new_cache("dynamic"), tokens
+        )
+        for name, options in kinds.items()
+    }
+
+
+def _read_texts(model: Model) -> list[int]:
+    if model.text is None:
+        raise CacheError("the model came without a tokenizer to read texts with: pass tokens")
+    tokens = [token for text in TEXTS for token in model.text.encode(text)]
+    return tokens[: model.config.context_length - 1]
 
 
 def _steps(length: int) -> list[int]:

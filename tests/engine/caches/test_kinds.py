@@ -9,13 +9,14 @@ import pytest
 import torch
 
 from engine import caches
-from engine.caches import BlockPool, PagedCache, QuantizedCache, SlidingCache
+from engine.caches import BlockPool, DynamicCache, PagedCache, QuantizedCache, SlidingCache
 from engine.caches.offloaded import OffloadedCache
 from engine.caches.plan import latent_cache_bytes, quantized_kv_bytes
-from engine.caches.quantized import GROUP, Packed
+from engine.caches.quantized import FP8_MOST, GROUP, Packed
 from engine.errors import CacheError
 from engine.loading import load_model
 from engine.model import Model
+from engine.quality import calibrate_scales
 
 
 def _ids(length: int, seed: int = 0) -> torch.Tensor:
@@ -169,7 +170,7 @@ def test_what_a_kind_cannot_do_is_said(random_model: Model, latent: Model) -> No
         random_model.new_cache("static", bits=4)
     with pytest.raises(CacheError, match="a paged cache has no option 'slack': it takes block_size, pool"):
         random_model.new_cache("paged", slack=4)
-    with pytest.raises(CacheError, match="quantized cache of 3 bits: choose 8 or 4"):
+    with pytest.raises(CacheError, match="quantized cache of 3 bits: choose 8, 4 or 'fp8'"):
         random_model.new_cache("quantized", unchecked=True, bits=3)
     with pytest.raises(CacheError, match="blocks of 0 positions"):
         random_model.new_cache("paged", block_size=0)
@@ -185,9 +186,44 @@ def test_no_packed_number_is_off_by_more_than_half_a_step(bits: Any, dimension: 
     assert packed.codes.nbytes == x.numel() * bits // 8
 
 
-@pytest.mark.parametrize(("bits", "near"), [(8, 0.02), (4, 0.4)])
+def test_fp8_rounds_to_three_bits_behind_the_first_and_cuts_off_what_is_too_large() -> None:
+    x = torch.randn(2, 3, GROUP, 16, generator=torch.Generator().manual_seed(2)) * 5
+    packed = Packed.of_fp8(x, 0.5)
+    near = packed.numbers() - x
+    assert (near.abs() <= x.abs() / 16 + 0.5 * 2**-10).all() and near.abs().max() > 0.05
+    assert packed.codes.nbytes == x.numel()
+    assert Packed.of_fp8(torch.full((1, 1, 1, 2), 1e6), 2.0).numbers().unique().tolist() == [2 * FP8_MOST]
+
+
+def test_calibrated_scales_are_those_of_the_largest_keys_and_values(random_model: Model) -> None:
+    ids = _ids(40, 5)
+    scales = calibrate_scales(random_model, ids[0].tolist())
+    cache = random_model.new_cache("dynamic")
+    random_model.forward(ids, cache)
+    assert isinstance(cache, DynamicCache) and len(scales) == random_model.config.layers
+    for layer, pair in enumerate(scales):
+        for scale, held in zip(pair, (cache._keys[layer], cache._values[layer]), strict=True):
+            assert scale * FP8_MOST == pytest.approx(float(held[:, :, :40].abs().amax()), rel=1e-5)
+    with pytest.raises(CacheError, match="scales of 1 layers for a cache of 'fp8' bits in 3 layers"):
+        random_model.new_cache("quantized", unchecked=True, bits="fp8", scales=((1.0, 1.0),))
+    with pytest.raises(CacheError, match="without a tokenizer"):
+        calibrate_scales(random_model)
+
+
+def test_scales_that_fit_are_better_than_such_that_cut_off(random_model: Model) -> None:
+    ids = _ids(150, 4)
+    exact = random_model.forward(ids, logits="all")[0].softmax(-1)
+    off = {}
+    for name, scales in (("fit", calibrate_scales(random_model, ids[0].tolist())), ("cut off", ((1e-3, 1e-3),) * 3)):
+        cache = random_model.new_cache("quantized", unchecked=True, bits="fp8", tail=0, scales=scales)
+        rows = [random_model.forward(ids[:, at : at + 10], cache, logits="all")[0] for at in range(0, 150, 10)]
+        off[name] = float((torch.cat(rows).softmax(-1) - exact).abs().sum(-1).mean())
+    assert off["fit"] < 0.2 < off["cut off"]
+
+
+@pytest.mark.parametrize(("bits", "near"), [(8, 0.02), (4, 0.4), ("fp8", 0.2)])
 def test_a_quantized_cache_stays_close_and_leaves_the_tail_as_it_was(
-    random_model: Model, bits: int, near: float
+    random_model: Model, bits: Any, near: float
 ) -> None:
     ids = _ids(150, 4)
     exact = random_model.forward(ids, logits="all")[0].softmax(-1)
@@ -202,10 +238,11 @@ def test_a_quantized_cache_stays_close_and_leaves_the_tail_as_it_was(
     assert off[:60].max() < 1e-4 < off[80:].max() and off.mean() < near
 
 
-def test_a_quantized_cache_can_go_back_into_what_is_packed(random_model: Model) -> None:
+@pytest.mark.parametrize(("bits", "near"), [(8, 0.05), ("fp8", 0.4)])
+def test_a_quantized_cache_can_go_back_into_what_is_packed(random_model: Model, bits: Any, near: float) -> None:
     ids = _ids(120, 9)
     exact = random_model.forward(ids, logits="all")[0].softmax(-1)
-    cache = random_model.new_cache("quantized", unchecked=True, tail=0)
+    cache = random_model.new_cache("quantized", unchecked=True, bits=bits, tail=0)
     assert isinstance(cache, QuantizedCache)
     random_model.forward(ids[:, :110], cache)
     assert cache.packed_positions == 96
@@ -215,7 +252,7 @@ def test_a_quantized_cache_can_go_back_into_what_is_packed(random_model: Model) 
     for each in (cache, fork):
         new = ids[:, 70:100].expand(each.batch, -1)
         found = random_model.forward(new, each)[-1].softmax(-1)
-        assert (found - exact[99]).abs().sum() < 0.05
+        assert (found - exact[99]).abs().sum() < near
     assert cache.packed_positions == 96
 
 
