@@ -1,7 +1,8 @@
 """Keys and values in 8 or 4 bits, but for the latest positions (KIVI, Liu et al. 2024, section 3).
 
 With integers, scales of keys, which have a few channels that are large at every position, are per channel, over groups of
-positions; those of values, which have none, are per position.  The latest positions matter most and stay as they are until a group is full.
+positions; those of values, which have none, are per position.  The latest positions matter most and stay as they are until a
+group is full.
 
 `"fp8"` (E4M3, Micikevicius et al. 2022) has one fixed scale for the keys of a layer and one for its values: 1, or what
 `engine.quality.calibrate_scales` has measured.

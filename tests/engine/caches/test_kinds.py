@@ -214,11 +214,11 @@ def test_scales_that_fit_are_better_than_such_that_cut_off(random_model: Model) 
     ids = _ids(150, 4)
     exact = random_model.forward(ids, logits="all")[0].softmax(-1)
     off = {}
-    for name, scales in (("fit", calibrate_scales(random_model, ids[0].tolist())), ("cut off", ((1e-3, 1e-3),) * 3)):
+    for name, scales in (("fit", calibrate_scales(random_model, ids[0].tolist())), ("cut off", ((1e-5, 1e-5),) * 3)):
         cache = random_model.new_cache("quantized", unchecked=True, bits="fp8", tail=0, scales=scales)
         rows = [random_model.forward(ids[:, at : at + 10], cache, logits="all")[0] for at in range(0, 150, 10)]
         off[name] = float((torch.cat(rows).softmax(-1) - exact).abs().sum(-1).mean())
-    assert off["fit"] < 0.2 < off["cut off"]
+    assert 10 * off["fit"] < off["cut off"], off
 
 
 @pytest.mark.parametrize(("bits", "near"), [(8, 0.02), (4, 0.4), ("fp8", 0.2)])
