@@ -57,6 +57,14 @@ def plain_messages(prompt: Prompt) -> list[dict[str, Any]]:
     return messages
 
 
+def known_roles(messages: Sequence[Message], text: Text) -> list[dict[str, Any]]:
+    """The conversation with `developer` as `system` where the chat template does not know that role."""
+    template = text.chat_templates.get("default")
+    if template is not None and "developer" in template.source:
+        return [dict(message) for message in messages]
+    return [{**one, "role": "system"} if one["role"] == "developer" else dict(one) for one in messages]
+
+
 def spelled_messages(messages: Sequence[Message], format: ToolFormat) -> list[dict[str, Any]]:
     """The conversation for a template that knows no tools: calls are spelled out, results come from the user."""
     spelled: list[dict[str, Any]] = []

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from constrained.compile import Constraint, check_grammar
 from constrained.errors import GrammarError, UnsupportedFeature
-from constrained.messages import described_tools, instruction, plain_messages, spelled_messages, takes_tools
+from constrained.messages import (
+    described_tools,
+    instruction,
+    known_roles,
+    plain_messages,
+    spelled_messages,
+    takes_tools,
+)
 from constrained.phases import Phases
 from constrained.prompts import Prompt, with_instruction, with_schema
 from constrained.reasoning import ReasoningOptions, is_special, mark, marks_of, read_reasoning
@@ -227,8 +234,8 @@ class Planner:
         named: str | None,
         variables: Mapping[str, Any],
     ) -> list[int]:
-        messages = plain_messages(prompt)
         text = self._text
+        messages = known_roles(plain_messages(prompt), text)
         if tools and calls is not None:
             if takes_tools(text) and calls.format == self.tool_format:
                 return text.encode_chat(messages, described_tools(tools), **variables)

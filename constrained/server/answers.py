@@ -11,7 +11,7 @@ from constrained.async_llm import AsyncLLM, AsyncTextStream
 from constrained.replies import ReplyPlan
 from constrained.results import Generation, StreamEvent
 from engine.sampling import Sampling
-from grammars.tool_calls import CallBegin, ContentDelta, Event
+from grammars.tool_calls import CallBegin, ContentDelta, Event, ReasoningDelta
 from grammars.tool_calls.reading import overlap
 
 FinishReason = str
@@ -67,7 +67,8 @@ class Answer:
     Attributes:
         finish_reason: OpenAI's word for why it ended, once it has.
         output_tokens: tokens generated for it.
-        generation: how it came about, once it has ended; `None` where a stop text ended it.
+        reasoning_tokens: those of them that are thoughts.
+        generation: how it came about, once it has ended.
     """
 
     def __init__(
@@ -90,7 +91,7 @@ class Answer:
         self._is_whole = whole
         self._called = False
         self.finish_reason: FinishReason | None = None
-        self.output_tokens = 0
+        self.output_tokens = self.reasoning_tokens = 0
         self.generation: Generation | None = None
 
     async def start(self) -> None:
@@ -103,8 +104,10 @@ class Answer:
             async for event in self._stream:
                 self.output_tokens += 1
                 events = self._cut(self._reader.push(event))
+                self.reasoning_tokens += any(isinstance(one, ReasoningDelta) for one in events)
                 if self._stops.is_found:
-                    self.finish_reason = "stop"
+                    await self._stream.aclose()
+                    self.generation, self.finish_reason = await self._stream.result(), "stop"
                 yield Part(events, event, self.finish_reason)
                 if self._stops.is_found:
                     return

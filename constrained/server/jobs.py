@@ -50,6 +50,7 @@ class Job:
             "completion_tokens": output,
             "total_tokens": self.prompt_tokens + output,
             "prompt_tokens_details": {"cached_tokens": min(cached, default=0)},
+            "completion_tokens_details": {"reasoning_tokens": sum(answer.reasoning_tokens for answer in self.answers)},
         }
 
 

@@ -110,6 +110,13 @@ def test_calls_and_results_of_the_conversation_are_spelled_out_where_the_templat
     assert "{'city': 'Bern'}" in random_llm.text.decode(rendered)
 
 
+def test_a_developer_is_the_system_where_the_template_knows_none(random_llm: LLM) -> None:
+    messages = [{"role": "developer", "content": "Be brief."}, {"role": "user", "content": "go"}]
+    assert "<system>Be brief." in random_llm.text.decode(random_llm.planner.plan(messages).ids)
+    llm = with_template(random_llm, "{% for m in messages %}<{{ m.role }}>{% endfor %}{# developer #}")
+    assert "<developer>" in llm.text.decode(llm.planner.plan(messages).ids)
+
+
 @pytest.mark.parametrize(
     ("message", "problem"),
     [

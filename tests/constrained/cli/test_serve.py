@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -69,3 +70,15 @@ def test_a_batch_is_answered_on_the_command_line(
     assert len(target.read_text().splitlines()) == 2
     assert main(["batch", str(tmp_path / "none"), str(target)]) == 2
     assert main([*arguments[:-1], "0"]) == 2
+
+
+@pytest.mark.parametrize("command", [["serve"], ["batch", "in", "out"]])
+def test_without_the_extra_the_command_says_what_to_install(
+    command: list[str], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for name in [name for name in sys.modules if name.startswith("constrained.server")]:
+        monkeypatch.delitem(sys.modules, name)
+    for name in ("uvicorn", "fastapi", "starlette", "starlette.requests", "starlette.responses"):
+        monkeypatch.setitem(sys.modules, name, None)
+    assert main(command) == 2
+    assert "pip install 'constrained[server]'" in capfd.readouterr().err

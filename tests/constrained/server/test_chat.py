@@ -124,7 +124,9 @@ def test_thoughts_are_a_field_of_their_own(client: TestClient) -> None:
 def test_stop_texts_cut_and_are_not_told(client: TestClient) -> None:
     whole = chat(client, max_tokens=40)["choices"][0]["message"]["content"]
     stop = whole[5:7]
-    [choice] = chat(client, max_tokens=40, stop=[stop])["choices"]
+    found = chat(client, max_tokens=40, stop=[stop])
+    [choice] = found["choices"]
+    assert found["usage"]["prompt_tokens_details"]["cached_tokens"] > 0  # known, although it was cut
     assert choice["message"]["content"] == whole[: whole.index(stop)]
     assert choice["finish_reason"] == "stop"
     streamed = chunks(client, max_tokens=40, stop=stop)
