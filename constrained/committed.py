@@ -13,6 +13,7 @@ from constrained.kernels import handles as h
 from constrained.kernels import machine as m
 from constrained.kernels import tables as t
 from constrained.kernels.object_keys import keep_settled
+from constrained.vocabulary.spelled import MARK, without_special_tokens
 from grammars.errors import LimitExceeded
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class Committed:
         self.constraint = constraint
         self.store = constraint.store
         self._machine = constraint.store.machine
-        self._blob = constraint.vocabulary.table.blob
+        self._blob = constraint.spelled.table.blob
         self._bounds = constraint.token_bounds
         self._scratch = 2 * self._machine.horizon + _SPARE_CELLS
         self._handles = constraint.store.handles
@@ -88,8 +89,9 @@ class Committed:
 
     @property
     def text(self) -> bytes:
-        """The committed bytes."""
-        return self._text[: int(self._registers[m.M_BYTES])].tobytes()
+        """The committed bytes; special tokens that the grammar names are no part of it."""
+        data = self._text[: int(self._registers[m.M_BYTES])].tobytes()
+        return data if MARK not in data else without_special_tokens(data)
 
     def is_sentence(self) -> bool:
         """Whether the committed text is a sentence of the language."""

@@ -39,11 +39,15 @@ class Constraint:
         vocabulary: the tokens.
         store: the rows that it shares with the other constraints on the vocabulary.
         start: the state before the first byte.
+        spelled: the tokens as the store has them: where the grammar names special tokens, these have bytes too.
     """
 
-    def __init__(self, grammar: Grammar, vocabulary: Vocabulary, store: RowStore, start: int) -> None:
+    def __init__(
+        self, grammar: Grammar, vocabulary: Vocabulary, store: RowStore, start: int, spelled: Vocabulary | None = None
+    ) -> None:
         self.grammar = grammar
         self.vocabulary = vocabulary
+        self.spelled = vocabulary if spelled is None else spelled
         self.store = store
         self.start = start
         self.token_bounds = store.token_bounds
@@ -68,7 +72,7 @@ class Constraint:
     @property
     def completions(self) -> CompletionStore:
         """Shortest completions, shared by all constraints on the store."""
-        return self.store.completions(self.vocabulary)
+        return self.store.completions(self.spelled)
 
     def __reduce__(self) -> tuple[Any, ...]:
         self.vocabulary.keep()
@@ -87,7 +91,7 @@ class _Kept:
         self._starts: OrderedDict[Grammar, int] = OrderedDict()
         self._constraints: weakref.WeakValueDictionary[Grammar, Constraint] = weakref.WeakValueDictionary()
 
-    def constraint(self, grammar: Grammar, vocabulary: Vocabulary) -> Constraint:
+    def constraint(self, grammar: Grammar, vocabulary: Vocabulary, spelled: Vocabulary) -> Constraint:
         """The constraint for `grammar`, the same one as long as somebody holds it."""
         with self._lock:
             found = self._constraints.get(grammar)
@@ -100,6 +104,7 @@ class _Kept:
             machine = self.store.machine
             try:
                 with machine.lock, machine.timed:
+                    machine.tokens = vocabulary.table if spelled is not vocabulary else None
                     start = start_state(machine, grammar)
             except LimitExceeded as error:
                 error.add_note(f"when compiling {repr(grammar)[:200]}")
@@ -108,7 +113,8 @@ class _Kept:
             self._starts[grammar] = start
             while len(self._starts) > _KEPT_STARTS:
                 self._starts.popitem(last=False)
-            return self._constraints.setdefault(grammar, Constraint(grammar, vocabulary, self.store, start))
+            made = Constraint(grammar, vocabulary, self.store, start, spelled)
+            return self._constraints.setdefault(grammar, made)
 
 
 class _Stores:
@@ -156,7 +162,8 @@ def compile(grammar: Grammar, vocabulary: Vocabulary, limits: Limits = DEFAULT_L
         )
     if not isinstance(vocabulary, Vocabulary):
         raise TypeError(f"the vocabulary is a {type(vocabulary).__name__}; make one with Vocabulary.from_...")
-    return _STORES.get(vocabulary, limits).constraint(grammar, vocabulary)
+    spelled = vocabulary.spelled if _names_tokens(grammar) else vocabulary
+    return _STORES.get(spelled, limits).constraint(grammar, vocabulary, spelled)
 
 
 def _unpickled(grammar: Grammar, fingerprint: str, limits: Limits) -> Constraint:
@@ -196,6 +203,15 @@ def start_state(machine: Machine, grammar: Grammar) -> int:
 
     rx = _regular(grammar)
     return context_free_start(machine, grammar) if rx is None else text_start(machine, _not_empty(grammar, rx))
+
+
+def _names_tokens(grammar: Grammar) -> bool:
+    """Whether a grammar names special tokens."""
+    if isinstance(grammar, (JsonSchema, Regex, Choice)) or _regular(grammar) is not None:
+        return False
+    from constrained.automata.context_free.start import special_tokens_of
+
+    return bool(special_tokens_of(grammar))
 
 
 def _regular(grammar: Grammar) -> Rx | None:

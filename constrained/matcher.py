@@ -18,6 +18,7 @@ from constrained.kernels.ahead import rows_ahead
 from constrained.kernels.forced import forced_bytes
 from constrained.masks.row_store import CellsFull
 from constrained.vocabulary import VocabularyError
+from constrained.vocabulary.spelled import pieces, without_special_tokens
 from grammars.errors import LimitExceeded
 
 if TYPE_CHECKING:
@@ -202,9 +203,12 @@ class Matcher(Committed):
         data, closed = self._forced_bytes()
         if not data:
             return []
-        vocabulary = self.constraint.vocabulary
+        vocabulary = self.constraint.spelled
         try:
-            tokens = vocabulary.canonical(data)
+            tokens = [
+                token for piece in pieces(data)
+                for token in ([piece] if isinstance(piece, int) else vocabulary.canonical(piece))
+            ]  # fmt: skip
         except VocabularyError:
             return []
         if closed:
@@ -286,10 +290,10 @@ class Matcher(Committed):
         return self._find_row() if number < rows.first else (rows, number)
 
     def shortest_completion(self) -> bytes:
-        """One shortest text that completes the committed one to a sentence."""
+        """One shortest text that completes the committed one to a sentence, without special tokens in it."""
         if self._finished:
             return b""
-        return self.constraint.completions.text(*self.configuration())
+        return without_special_tokens(self.constraint.completions.text(*self.configuration()))
 
     @property
     def tokens(self) -> tuple[int, ...]:

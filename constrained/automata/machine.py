@@ -10,7 +10,7 @@ import threading
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,9 @@ from constrained.kernels.runs import write_beside, write_literal
 from constrained.limits import DEFAULT_LIMITS, Limits
 from grammars.effort import Timed, spend
 from grammars.errors import LimitExceeded
+
+if TYPE_CHECKING:
+    from constrained.vocabulary.token_table import TokenTable
 
 Key = tuple[Any, ...]
 Expand = Callable[..., Transitions]
@@ -67,11 +70,13 @@ class Machine:
         settled: open commas and the keys before them, see `constrained.kernels.object_keys`.
         memo_used: int64[1], how many entries the memo has; kernels count in it, too.
         done: the state after a complete text.
+        tokens: the tokens whose names grammars may use, where special ones have bytes (`constrained.vocabulary.spelled`).
         timed: bounds the time of a step; entered by whoever has the lock.
     """
 
     def __init__(self, horizon: int, limits: Limits = DEFAULT_LIMITS) -> None:
         self.horizon = horizon
+        self.tokens: TokenTable | None = None
         self.limits = limits
         self.lock = threading.RLock()
         self.timed = Timed(

@@ -24,6 +24,7 @@ from constrained.vocabulary.encoders import (
 from constrained.vocabulary.errors import VocabularyError
 from constrained.vocabulary.gguf_tokens import read_gguf_tokens
 from constrained.vocabulary.model_files import ModelFacts, read_model_facts
+from constrained.vocabulary.spelled import spelled_table
 from constrained.vocabulary.store import entry_key, load_entry, save_entry
 from constrained.vocabulary.token_table import TokenTable, make_token_table
 from constrained.vocabulary.tokenizer_json import parse_tokenizer_json, token_table
@@ -257,6 +258,12 @@ class Vocabulary:
     def special_tokens(self) -> Mapping[str, int]:
         """Name to id of the special and control tokens, read-only."""
         return MappingProxyType(dict(self.table.special_tokens))
+
+    @cached_property
+    def spelled(self) -> Vocabulary:
+        """The same tokens with bytes for those that are no text; see `constrained.vocabulary.spelled`."""
+        table = spelled_table(self.table)
+        return Vocabulary(table, build_trie(table), table.fingerprint(), self.encoder)
 
     @cached_property
     def longest_token(self) -> int:

@@ -75,7 +75,7 @@ class Scan:
 
     @property
     def embedded(self) -> tuple[int, ...]:
-        """Terminals that are grammars of their own and may begin here; `moves` knows nothing of them."""
+        """Terminals that are grammars of their own, or special tokens, and may begin here; `moves` knows nothing of them."""
         found: tuple[int, ...] = self.key[1] if len(self.key) > 1 else ()  # type: ignore[assignment]
         return found
 
@@ -205,6 +205,7 @@ class EveryLexer(Lexer):
         ignored: frozenset[int],
         automaton: Automaton,
         embedded: tuple[int, ...] = (),
+        special: tuple[int, ...] = (),
     ) -> None:
         """
         Args:
@@ -212,11 +213,13 @@ class EveryLexer(Lexer):
             ignored: terminals that may stand between others.
             automaton: the parser's, which says what may come.
             embedded: terminals that are grammars of their own.
+            special: terminals that are special tokens.
         """
         super().__init__()
         self._entries = entries
         self._ignored = ignored
-        self._embedded = embedded
+        self._embedded = tuple(sorted((*embedded, *special)))
+        self._begins_somehow = bool(embedded)
         self._automaton = automaton
         self._starts: dict[Mask, Scan] = {}
 
@@ -230,7 +233,7 @@ class EveryLexer(Lexer):
         ]
 
     def is_embedded(self, terminal: int) -> bool:
-        """Whether a terminal is a grammar of its own."""
+        """Whether a terminal is a grammar of its own, or a special token."""
         return terminal in self._embedded
 
     def start(self, state: int) -> Scan:
@@ -274,7 +277,7 @@ class EveryLexer(Lexer):
 
     def begins(self, rest: Rx, characters: Letters) -> bool:
         """Whether something of the grammar may begin so; of grammars of their own nothing is known here."""
-        return bool(self._embedded) or super().begins(rest, characters)
+        return self._begins_somehow or super().begins(rest, characters)
 
     def _languages(self) -> Iterable[Rx]:
         return [rx for own in self._entries for _, rx, _ in own]

@@ -5,24 +5,27 @@ They add up over a stack: a frame's share covers whatever nonterminal the frames
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from constrained.automata.code_points import expand_continuation, expand_led, expand_rest, spelling
 from constrained.automata.configurations import COSTS
 from constrained.automata.context_free.hypotheses import Hypothesis, Outcome
 from constrained.automata.context_free.parser import Parser
+from constrained.automata.context_free.special import expand_special, tokens_left
 from constrained.automata.context_free.states import (
     embedded_start,
     expand_enter,
     expand_hypotheses,
     expand_leave,
     expand_scan,
+    pass_on,
     resolve_node,
+    resolve_special,
 )
 from constrained.automata.machine import Machine
 from grammars.context_free.finishing import FAR, Finishing
-from grammars.context_free.scans import Scan
+from grammars.context_free.scans import Cut, Scan
 from grammars.regular import ALL, Rx, shortest
 
 Spelled = Callable[[bytes], int]
@@ -59,6 +62,12 @@ class FrameCosts:
             if key[1].separation is None:
                 return FAR
             return min(self._hypothesis(key[1], one) for one in key[2])
+        if kind is expand_special:
+            return tokens_left(key[1]) or FAR
+        if kind is pass_on:
+            return max(self._after_terminal(key[1], number) for number in key[1].special)
+        if kind is resolve_special:
+            return self._after_special(key[1], key[2])
         if kind is expand_enter:
             return self._node(key[1], key[2]) + cost(key[3])
         if kind is expand_leave:
@@ -87,6 +96,8 @@ class FrameCosts:
         if number in (parser.indent, parser.dedent):
             return 0
         terminal = parser.grammar.terminals[number]
+        if number in parser.special:
+            return min(FAR, 1 + self._spelled_separator(parser))
         if number in parser.embedded:
             return self._cost(embedded_start(self._machine, parser, number))
         if not isinstance(terminal.language, Rx):
@@ -178,6 +189,17 @@ class FrameCosts:
             costs += [size + finishing.on_top(top, _free) for top in made.tops]
             costs += [size + self._after_terminal(parser, terminal) for _ in made.pending]
         return min(costs)
+
+    def _after_special(self, parser: Parser, hypotheses: Iterable[Hypothesis]) -> int:
+        """Of a frame on which any of the special tokens has been read that some hypotheses name."""
+        if parser.separation is None:
+            return FAR
+        return max(
+            self._hypothesis(parser, Hypothesis(one.node, parser.lexer.scan((), (Cut(number),)), ALL))
+            for one in hypotheses
+            for number in one.scan.embedded
+            if number in parser.special
+        )
 
     def _outcome(self, parser: Parser, value: Outcome) -> int:
         """Of a frame that is about to be left."""

@@ -47,6 +47,11 @@ class Parser:
             for number, one in enumerate(grammar.terminals)
             if isinstance(one.language, Embedded)
         }
+        self.special = {
+            number: one.language
+            for number, one in enumerate(grammar.terminals)
+            if isinstance(one.language, SpecialToken)
+        }
         self.begins: Callable[[int], bytes] = _unknown
         self.separation = prepared.separation
         self.lexer = self._lexer(prepared.tried)
@@ -70,15 +75,13 @@ class Parser:
             )  # fmt: skip
         entries: list[tuple[tuple[int, Rx, Rx], ...]] = []
         for number, one in enumerate(grammar.terminals):
-            if isinstance(one.language, SpecialToken):
-                raise UnsupportedFeature(f"the special token {one.name}: masks of text cannot hold it yet")
             if not isinstance(one.language, Rx):
                 entries.append(())
                 continue
             own = [(number, one.language, ALL)] if one.language is not NONE else []
             entries.append((*own, *[(number, rx, rests) for rx, rests in one.conditional]))
         ignored_terminals = grammar.ignored if grammar.lexing == "every" else frozenset[int]()
-        return EveryLexer(entries, ignored_terminals, automaton, tuple(self.embedded))
+        return EveryLexer(entries, ignored_terminals, automaton, tuple(self.embedded), tuple(self.special))
 
     def _decision(self, rules: dict[int, Rule]) -> Callable[[int, Scan, Rx], bool] | None:
         """What decides whether stacks have a completion; None where nothing does."""
@@ -97,6 +100,8 @@ class Parser:
         Raises:
             UnsupportedFeature: its first character does not say.
         """
+        if terminal in self.special:
+            return rest.nullable
         return bool(self.entered(terminal, rest))
 
     def entered(self, terminal: int, rest: Rx) -> bytes:
@@ -172,6 +177,9 @@ class Parser:
             if scan.may_end:
                 some |= rest.nullable
                 free &= rest.nullable
+            for number in scan.embedded:
+                some |= self._enters(number, rest)
+                free &= rest.nullable if number in self.special else self.entered(number, rest) == self.begins(number)
             if free:
                 known = ALL
             else:

@@ -10,7 +10,7 @@ from constrained.automata.context_free.states import grammar_start
 from constrained.automata.machine import Machine
 from grammars.combined import load as load_combined
 from grammars.combined import regular
-from grammars.context_free import ContextFree, Embedded
+from grammars.context_free import ContextFree, Embedded, SpecialToken
 from grammars.context_free.inlining import Resolved, inlined
 from grammars.values import Gbnf, Grammar, JsonSchema, Lark, Phrases
 
@@ -42,6 +42,16 @@ def check_context_free(grammar: Grammar) -> None:
         GrammarError: a subclass that names the place in the grammar.
     """
     Parser(kept(grammar, loaded))
+
+
+def special_tokens_of(grammar: Grammar) -> list[SpecialToken]:
+    """The special tokens that a context-free grammar names.
+
+    Raises:
+        GrammarError: as `check_context_free`.
+    """
+    terminals = kept(grammar, loaded).grammar.terminals
+    return [one.language for one in terminals if isinstance(one.language, SpecialToken)]
 
 
 def loaded(grammar: Grammar) -> ContextFree:

@@ -16,11 +16,13 @@ from constrained.automata.context_free.closing import Closing
 from constrained.automata.context_free.hypotheses import AT_END, Ended, Finish, Hypothesis, Outcome, Terminated
 from constrained.automata.context_free.liveness import lives
 from constrained.automata.context_free.parser import Parser
+from constrained.automata.context_free.special import special_start, token_number
 from constrained.automata.machine import Key, Machine
 from constrained.automata.schema_start import schema_start
 from constrained.automata.text import SOLE
 from constrained.automata.transitions import Transitions
 from constrained.kernels.tables import PASSING, goto, pop_after, pop_before, push, push_after
+from constrained.vocabulary.spelled import MARK
 from grammars.context_free.letters import ALL_LETTERS, Letters, ascii_ranges, letters, split
 from grammars.context_free.scans import Cut, Scan
 from grammars.context_free.stacks import BASE
@@ -44,7 +46,10 @@ def grammar_start(machine: Machine, parser: Parser) -> int:
 
     Raises:
         EmptyLanguage: there is none.
+        GrammarError: the grammar names a token that the vocabulary does not have.
     """
+    for token in parser.special.values():
+        token_number(machine, token)
     parser.begins = lambda number: _first_bytes_of(machine, parser, number)
     start = _state(machine, parser, _settled(machine, parser, [parser.first()], take_cuts=parser.separation is None))
     if not start:
@@ -154,7 +159,12 @@ def expand_scan(machine: Machine, parser: Parser, scan: Scan) -> Transitions:
             wide.append((others, _state(machine, parser, step)))
     add_characters(machine, made, wide)
     for number in scan.embedded:
-        _enter_embedded(machine, made, parser, number)
+        if number not in parser.special:
+            _enter_embedded(machine, made, parser, number)
+    named = tuple(number for number in scan.embedded if number in parser.special)
+    if named:
+        start = special_start(machine, parser, named)
+        made.on(MARK, MARK, push(start, machine.state((pass_on, parser)), waits=True))
     if scan.may_end:
         made.at_end(pop_before(parser.at_end))
     return made
@@ -262,6 +272,8 @@ def _decide_cuts(machine: Machine, made: Transitions, parser: Parser, scan: Scan
     at_end = tuple([replace(cut, rest=ALL) for cut in scan.cuts if cut.rest.nullable])
     if at_end:
         made.at_end(pop_before(parser.outcome(Outcome(cuts=at_end))))
+        if parser.special:
+            made.on(MARK, MARK, pop_before(parser.outcome(Outcome(cuts=at_end))))
 
 
 def _moved(machine: Machine, parser: Parser, to: Scan) -> Step:
@@ -320,8 +332,11 @@ def expand_hypotheses(machine: Machine, parser: Parser, hypotheses: frozenset[Hy
         if others is not NONE:
             wide.append((others, _state(machine, parser, step)))
     add_characters(machine, made, wide)
+    _enter_special(machine, made, parser, ordered)
     for one in ordered:
         for number in one.scan.embedded:
+            if number in parser.special:
+                continue
             # Without a separation stacks stay whole: what completes them is seen from the top to the start.
             frames = (one.node,) if parser.separation is None else parser.stacks.chain(one.node)
             step = Step(frames, machine.state((expand_scan, parser, _only(parser, one.scan, number))))
@@ -335,6 +350,33 @@ def expand_hypotheses(machine: Machine, parser: Parser, hypotheses: frozenset[Hy
         if state:
             made.at_end(pop_before(machine.key(state)[1]))
     return made
+
+
+def _enter_special(machine: Machine, made: Transitions, parser: Parser, hypotheses: Iterable[Hypothesis]) -> None:
+    """Edges into special tokens, whichever hypotheses name them."""
+    able = [one for one in hypotheses if one.rest.nullable and not parser.special.keys().isdisjoint(one.scan.embedded)]
+    if able:
+        named = {number for one in able for number in one.scan.embedded if number in parser.special}
+        wait = machine.state((resolve_special, parser, frozenset(able)))
+        made.on(MARK, MARK, push(special_start(machine, parser, named), wait, waits=True))
+
+
+def resolve_special(machine: Machine, outcome: int, parser: Parser, hypotheses: frozenset[Hypothesis]) -> int:
+    """A special token has been read, before which there were several ways to have read the text."""
+    (cut,) = parser.value(outcome).cuts
+    named = parser.special[cut.terminal]
+    after = [
+        one._replace(scan=parser.lexer.scan((), (Cut(number),)), rest=ALL)
+        for one in hypotheses
+        for number in one.scan.embedded
+        if parser.special.get(number) == named
+    ]
+    return _state(machine, parser, _settled(machine, parser, after, take_cuts=True))
+
+
+def pass_on(machine: Machine, outcome: int, parser: Parser) -> int:
+    """A special token has been read on a scan: leave it with the terminal that it was."""
+    return _passing(machine, (expand_leave, outcome, parser))
 
 
 def _only(parser: Parser, scan: Scan, number: int) -> Scan:

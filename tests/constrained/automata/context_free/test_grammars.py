@@ -27,7 +27,6 @@ from grammars import (
     Reasoning,
     Regex,
     Sequence,
-    SpecialToken,
     UnsupportedFeature,
 )
 from tests.constrained.automata.context_free.walks import walk
@@ -172,11 +171,6 @@ def test_a_terminal_that_forbids_the_schema_behind_it_leaves_no_text(wanted: str
 def test_a_terminal_that_looks_into_the_schema_behind_it_is_refused() -> None:
     with pytest.raises(UnsupportedFeature, match="before %json looks further ahead than its first character"):
         compiled(Lark(WORD_AND_OBJECT + r"WORD: /[a-z]+(?!\{x)/"))
-
-
-def test_special_tokens_are_refused_by_name() -> None:
-    with pytest.raises(UnsupportedFeature, match=r"<\|im_end\|>"):
-        compiled(Sequence("a", SpecialToken("<|im_end|>")))
 
 
 @pytest.mark.parametrize("text", ['start: s\ns: s s | "a" |', 'start: s\ns: "a" s | s "a" | s s s | "a" | s'])
