@@ -112,7 +112,8 @@ def print_stats(generation: Generation) -> None:
         f"prompt {metrics.prompt_tokens} tokens, output {metrics.output_tokens} tokens, {generation.finish_reason}\n"
         f"first token after {metrics.ttft_s:.3f} s, {metrics.tokens_per_s:.1f} tokens/s\n"
         f"forward {metrics.forward_s:.3f} s, masks {1000 * metrics.mask_s:.2f} ms, "
-        f"sampling {1000 * metrics.sample_s:.2f} ms",
+        f"sampling {1000 * metrics.sample_s:.2f} ms\n"
+        f"{metrics.target_forwards} forward passes, {metrics.accepted} of {metrics.drafted} guessed tokens accepted",
         file=sys.stderr,
     )
     for fallback in generation.fallbacks:

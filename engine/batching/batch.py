@@ -368,6 +368,9 @@ class BatchEngine:
     def _draw_alone(self, request: Request) -> Draw | Exception:
         """A row that cannot be drawn from must not end the others."""
         sequence, block = request.sequence, request.block
+        dictated = sequence.dictated()
+        if dictated is not None:
+            return dictated
         sampler = self._sampler_alone(sequence)
         try:
             masks = step_masks([sequence], block.logits.device)

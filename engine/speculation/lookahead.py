@@ -56,24 +56,26 @@ class Costs:
         if rows > 1:
             weight = max(self.LEAST_WEIGHT, 1 / (count + 1 + self.BELIEF))
             expected = max(1.0, expected + weight * (found - expected))
-        self._relative[rows] = expected, count + 1
+        # A new dict, since other threads may be going through this one.
+        self._relative = {**self._relative, rows: (expected, count + 1)}
         self.seconds += self.FOLLOWING * (self.seconds * found / expected - self.seconds)
 
     def of(self, rows: int) -> float:
         """Passes of one row that a pass of so many takes; more rows never take less."""
-        known = sorted(self._relative)
+        relative = self._relative
+        known = sorted(relative)
         below = [other for other in known if other <= rows]
         above = next((other for other in known if other > rows), None)
         if not below:
             below, low = [1], 1.0
         else:
-            low = max(self._relative[other][0] for other in below)
+            low = max(relative[other][0] for other in below)
         if below[-1] == rows:
             return low
         if above is None:
             return low * self.nominal(rows) / self.nominal(below[-1])
         share = (rows - below[-1]) / (above - below[-1])
-        return low + max(0.0, self._relative[above][0] - low) * share
+        return low + max(0.0, relative[above][0] - low) * share
 
     @classmethod
     def nominal(cls, rows: int) -> float:
@@ -96,16 +98,20 @@ class Acceptance:
     """
 
     HOPE = 0.8
+    FORCED_HOPE = 0.97
     LEARNING = 0.25
     FORGETTING = 0.01
 
     rate: float = HOPE
+    hope: float = HOPE
 
     def observe(self, held: bool) -> None:
+        """A guess held, or did not."""
         self.rate += self.LEARNING * (held - self.rate)
 
     def forget(self) -> None:
-        self.rate += self.FORGETTING * (self.HOPE - self.rate)
+        """A guess was not tried."""
+        self.rate += self.FORGETTING * (self.hope - self.rate)
 
 
 class Pace(Protocol):
@@ -169,7 +175,7 @@ class Adaptive:
         self._costs, self._guess_cost, self._source = costs, guess_cost, source
         self._measures = not isinstance(costs, NominalCosts)
         self._measured = 0
-        self.acceptance = {name: Acceptance(rate) for name, rate in (acceptance or {}).items()}
+        self.acceptance = {kind: Acceptance(rate, _hope(kind)) for kind, rate in (acceptance or {}).items()}
 
     def most(self, rows: int) -> int:
         if not self._guess_cost:
@@ -197,7 +203,7 @@ class Adaptive:
             self._guess_cost += (each - self._guess_cost) / min(4, 1 + self._measured)
 
     def _of(self, kind: str) -> Acceptance:
-        return self.acceptance.setdefault(kind, Acceptance())
+        return self.acceptance.setdefault(kind, Acceptance(_hope(kind), _hope(kind)))
 
     def _best(self, kinds: Sequence[str], rows: int, guess: float) -> int:
         """The n with the most tokens for the time of a step that other sequences take part in alike."""
@@ -210,6 +216,10 @@ class Adaptive:
             if rate > best_rate:
                 best, best_rate = n, rate
         return best
+
+
+def _hope(kind: str) -> float:
+    return Acceptance.FORCED_HOPE if kind.startswith(f"{FORCED}.") else Acceptance.HOPE
 
 
 def _kinds(draft: Sequence[Drafted]) -> list[str]:

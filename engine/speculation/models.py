@@ -49,7 +49,7 @@ class _ModelDrafter:
         self._held: list[int] = []
 
     def propose(self, frontier: Frontier, most: int) -> None:
-        model, name = self._proposer.model, self._proposer.name
+        model, name, most = self._proposer.model, self._proposer.name, min(most, frontier.room)
         if most < 1 or len(frontier.tokens) + most > model.config.context_length:
             return
         if self._cache is None:
@@ -100,6 +100,7 @@ class _EarlyExitDrafter:
 
     def propose(self, frontier: Frontier, most: int) -> None:
         model, layers, target = self._proposer.model, self._proposer.layers, frontier.target
+        most = min(most, frontier.room)
         if target is None or most < 1 or len(target.pending) > 1:  # a prompt is not run twice
             return
         cache = target.cache
@@ -145,7 +146,7 @@ class _HeadDrafter:
         self._proposer = proposer
 
     def propose(self, frontier: Frontier, most: int) -> None:
-        model, target = self._proposer.model, frontier.target
+        model, target, most = self._proposer.model, frontier.target, min(most, frontier.room)
         if target is None or target.state is None or most < 1:
             return
         state = target.state.unsqueeze(0)

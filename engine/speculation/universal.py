@@ -60,7 +60,7 @@ class _UniversalDrafter:
         with frontier.timed("retokenize"):
             tokens = self._encoded(frontier)
         # Characters that are not whole yet cannot be encoded; the next token will complete them.
-        if tokens is None or len(tokens) + most > model.config.context_length:
+        if not tokens or len(tokens) + most > model.config.context_length:
             return
         if self._cache is None:
             self._cache = model.new_cache()
