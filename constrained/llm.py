@@ -354,7 +354,8 @@ class LLM:
             parallel: whether several calls may be made at once.
             tool_format: how calls are written: one of `grammars.values.ToolFormat`; `"auto"` goes by the chat template.
             constraint: of what is said where no call is made; as in `generate`.
-            reasoning: true, or `ReasoningOptions`: thoughts come before the answer.
+            reasoning: true, or `ReasoningOptions`: thoughts come before the answer; false: none do.  `None`: they may, where the
+                chat template is that of a model which thinks by itself.
             options: those of `generate`.
 
         Raises:

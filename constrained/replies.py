@@ -19,7 +19,7 @@ from constrained.messages import (
 )
 from constrained.phases import Phases
 from constrained.prompts import Prompt, with_instruction, with_schema
-from constrained.reasoning import ReasoningOptions, is_special, mark, marks_of, read_reasoning
+from constrained.reasoning import ReasoningOptions, is_special, mark, marks_of, read_reasoning, thinking_marks
 from constrained.results import Generation, StreamEvent
 from constrained.schema_input import read_schema
 from constrained.segments import SegmentedConstraint, compile_any
@@ -180,12 +180,16 @@ class Planner:
             prompt = with_schema(prompt, read_schema(content).description)
         ids = self._encode(prompt, offered, calls, named, chat_variables or {})
         whole: Grammar | None = grammar if calls is None else calls
-        first: Grammar | None = None
-        if options is not None and not (calls is not None and calls.format == "harmony"):
-            whole, first = self._thinking(options, whole, ids)
-        elif options is not None and options.max_tokens is not None:
+        harmony = calls is not None and calls.format == "harmony"
+        if harmony and options is not None and options.max_tokens is not None:
             raise UnsupportedFeature("a limit of the reasoning alone is not available in the format 'harmony'")
-        return ReplyPlan(ids, whole, self._compiled(whole, first, options), tuple(offered), self._llm.vocabulary, parse)
+        constraint: Constraint | SegmentedConstraint | Phases | None
+        if harmony or (options is None and not self._thinks_by_itself(reasoning, ids)):
+            constraint = None if whole is None else compile_any(whole, self._llm.vocabulary)
+        else:
+            asked = ReasoningOptions(optional=True) if options is None else options
+            whole, constraint = self._thinking(asked, whole, ids, is_free=options is None and whole is None)
+        return ReplyPlan(ids, whole, constraint, tuple(offered), self._llm.vocabulary, parse)
 
     def _content(self, content: Any) -> tuple[Grammar | None, Callable[[str], Any] | None]:
         if content is None:
@@ -244,34 +248,32 @@ class Planner:
             messages = spelled_messages(messages, "json" if calls is None else calls.format)
         return self._llm.encode_messages(messages, **variables)
 
+    def _thinks_by_itself(self, reasoning: bool | ReasoningOptions | None, ids: Sequence[int]) -> bool:
+        """Whether the model may begin to think without being asked to; a prompt that has ended its thoughts is not."""
+        marks = thinking_marks(self._text)
+        return reasoning is None and marks is not None and not self._end_of(ids).endswith(marks[1])
+
+    def _end_of(self, ids: Sequence[int]) -> str:
+        return self._text.decode(ids[-16:], skip_special_tokens=False).rstrip()
+
     def _thinking(
-        self, options: ReasoningOptions, then: Grammar | None, ids: Sequence[int]
-    ) -> tuple[Grammar, Grammar | None]:
-        """The grammar of thoughts and answer, and that of the thoughts alone where they have a limit of their own."""
+        self, options: ReasoningOptions, then: Grammar | None, ids: Sequence[int], *, is_free: bool
+    ) -> tuple[Reasoning, Constraint | SegmentedConstraint | Phases | None]:
+        """The grammar of thoughts and answer, and its constraint; none where the text `is_free`, and the thoughts only read."""
         start, end = marks_of(self._text, options)
         vocabulary = self._llm.vocabulary
-        prompt = self._text.decode(ids[-16:], skip_special_tokens=False).rstrip()
-        begun = prompt.endswith(start)
-        opening = "" if begun else mark(vocabulary, start)
-        value = Reasoning(
+        begun = self._end_of(ids).endswith(start)
+        whole = Reasoning(
             then=AnyText() if then is None else then,
-            start=opening,
+            start="" if begun else mark(vocabulary, start),
             end=mark(vocabulary, end),
             optional=options.optional and not begun,
         )
+        if is_free:
+            return whole, None
         if options.max_tokens is None:
-            return value, None
-        thought = AnyText(stop=end) if isinstance(value.end, str) else AnyText()
-        return value, GrammarSequence(value.start, thought, value.end)
-
-    def _compiled(
-        self, whole: Grammar | None, first: Grammar | None, options: ReasoningOptions | None
-    ) -> Constraint | SegmentedConstraint | Phases | None:
-        if whole is None:
-            return None
-        vocabulary = self._llm.vocabulary
-        if first is None or options is None or options.max_tokens is None:
-            return compile_any(whole, vocabulary)
-        assert isinstance(whole, Reasoning)
-        then = GrammarSequence(Regex(rf"\n{{0,{whole.gap}}}"), whole.then)
-        return Phases(compile_any(first, vocabulary), options.max_tokens, compile_any(then, vocabulary))
+            return whole, compile_any(whole, vocabulary)
+        thought = AnyText(stop=end) if isinstance(whole.end, str) else AnyText()
+        first = GrammarSequence(whole.start, thought, whole.end)
+        answer = GrammarSequence(Regex(rf"\n{{0,{whole.gap}}}"), whole.then)
+        return whole, Phases(compile_any(first, vocabulary), options.max_tokens, compile_any(answer, vocabulary))

@@ -112,9 +112,11 @@ class ChatRequest(GuidedParameters):
     def top(self) -> int | None:
         return (self.top_logprobs or 0) if self.logprobs else None
 
-    def thinking(self) -> ReasoningOptions | bool:
-        """Whether thoughts are to come first."""
-        return False if self.reasoning is None else self.reasoning.options()
+    def thinking(self) -> ReasoningOptions | bool | None:
+        """Whether thoughts are to come first; `None` leaves it to the model."""
+        if self.reasoning is None:
+            return False if self.reasoning_effort == "none" else None
+        return self.reasoning.options()
 
     def template_variables(self) -> dict[str, Any]:
         """What the chat template is told beside messages and tools."""

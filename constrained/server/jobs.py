@@ -108,7 +108,7 @@ async def planned(
     tool_format: str,
     content: Grammar | None,
     content_param: str | None,
-    reasoning: ReasoningOptions | bool,
+    reasoning: ReasoningOptions | bool | None,
     variables: Mapping[str, Any],
     messages_param: str = "messages",
 ) -> ReplyPlan:

@@ -70,12 +70,13 @@ class ReasoningParameters(Parameters):
 
     refused: ClassVar = {"exclude": ((False,), "thoughts are a field of their own")}
 
-    def options(self) -> ReasoningOptions | bool:
+    def options(self) -> ReasoningOptions | bool | None:
+        """What `LLM.reply` is told; `None` leaves it to the model."""
         if self.enabled is False or self.effort == "none":
             return False
         if self.max_tokens is not None:
             return ReasoningOptions(max_tokens=self.max_tokens)
-        return bool(self.enabled)
+        return True if self.enabled else None
 
 
 class SamplingParameters(Parameters):

@@ -135,7 +135,7 @@ async def response_job(state: ServerState, request: ResponseRequest) -> Job:
         tool_format="auto",
         content=grammar,
         content_param=param,
-        reasoning=False if request.reasoning is None else request.reasoning.options(),
+        reasoning=None if request.reasoning is None else request.reasoning.options(),
         variables=variables,
         messages_param="input",
     )

@@ -12,7 +12,10 @@ from tokenizers import AddedToken, Tokenizer
 
 from constrained import LLM, Choice, EmptyLanguage, JsonSchema, Sampling, SchemaError, UnsupportedFeature
 from constrained.reasoning import ReasoningOptions, marks_of, read_reasoning
+from constrained.results import StreamEvent
 from engine.text import Text
+from grammars import Reasoning
+from grammars.tool_calls import ContentDelta, ReasoningDelta
 
 HOT = Sampling(temperature=1.2, seed=3)
 
@@ -175,6 +178,29 @@ def test_thoughts_may_come_before_calls(random_llm: LLM) -> None:
     assert reply.calls
     assert reply.content == ""
     assert reply.generation.text.startswith("<think>")
+
+
+THINKER = "{% for m in messages %}{{ m.content }}{% endfor %}{% if no %}<think></think>{% endif %}{# <think></think> #}"
+
+
+def test_a_model_that_thinks_by_itself_may_and_its_thoughts_are_no_content(random_llm: LLM) -> None:
+    planner = with_template(random_llm, THINKER).planner
+    free = planner.plan("go")
+    assert free.constraint is None
+    events = free.reader().push(StreamEvent("<think>hm</think>\n\nyes", 0))
+    assert events == [ReasoningDelta("hm"), ContentDelta("yes")]
+    assert free.reader().push(StreamEvent("yes <think>", 0)) == [ContentDelta("yes <think>")]
+    held = planner.plan("go", content=Verdict)
+    assert isinstance(held.grammar, Reasoning)
+    assert held.grammar.optional
+
+
+def test_a_model_is_kept_from_thinking_where_it_is_told_so(random_llm: LLM) -> None:
+    planner = with_template(random_llm, THINKER).planner
+    assert isinstance(planner.plan("go", content=Verdict, reasoning=False).grammar, JsonSchema)
+    assert isinstance(planner.plan("go", content=Verdict, chat_variables={"no": True}).grammar, JsonSchema)
+    assert planner.plan("go", reasoning=False).grammar is None
+    assert random_llm.planner.plan("go").grammar is None
 
 
 def test_what_reasoning_may_be() -> None:
