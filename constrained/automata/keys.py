@@ -42,25 +42,32 @@ def encoded_key(name: str) -> bytes:
         return json.dumps(name)[1:].encode()
 
 
-def name_number(machine: Machine, name: str) -> int:
-    """The number of a name among all that the machine has met."""
-    names: dict[str, int] = machine.kept("numbers of names", dict)
-    return names.setdefault(name, len(names))
-
-
 def name_numbers(machine: Machine, names: Iterable[str]) -> list[int]:
-    """`name_number` of each of `names`."""
-    numbers: dict[str, int] = machine.kept("numbers of names", dict)
-    return [numbers.setdefault(name, len(numbers)) for name in names]
+    """The numbers of names among all that the machine has met."""
+    numbers, spelled = _names(machine)
+    found = []
+    for name in names:
+        number = numbers.get(name)
+        if number is None:
+            number = numbers[name] = len(spelled)
+            spelled.append(name)
+        found.append(number)
+    return found
+
+
+def name_number(machine: Machine, name: str) -> int:
+    """`name_numbers` of one name."""
+    return name_numbers(machine, (name,))[0]
 
 
 def name_of(machine: Machine, number: int) -> str:
     """The name with a number."""
-    names: dict[str, int] = machine.kept("numbers of names", dict)
-    spelled: list[str] = machine.kept("names by number", list)
-    if len(spelled) <= number:
-        spelled[:] = names
-    return spelled[number]
+    return _names(machine)[1][number]
+
+
+def _names(machine: Machine) -> tuple[dict[str, int], list[str]]:
+    found: tuple[dict[str, int], list[str]] = machine.kept("names", lambda: ({}, []))
+    return found
 
 
 class WordList:
@@ -149,7 +156,11 @@ def _inside(machine: Machine, state: int) -> Inside:
 
 def key_start(machine: Machine, words: tuple[Word, ...], languages: Languages) -> int:
     """The start of a frame that reads a key: one of the sorted `words`, which takes precedence, or a word of `languages`."""
-    inside = string_start(machine, languages, canonical=True)
+    return key_beside(machine, words, string_start(machine, languages, canonical=True))
+
+
+def key_beside(machine: Machine, words: tuple[Word, ...], inside: int) -> int:
+    """`key_start` for the start of the string that reads the languages."""
     return _beside(machine, words, inside) if words else inside
 
 

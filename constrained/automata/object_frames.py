@@ -27,10 +27,13 @@ class ObjectFrame:
         owners: the schema that each alternative belongs to.
         names: all names that some alternative declares, in order of first appearance.
         sole: the only plan, where there is one and keys alone decide what follows; what most objects come down to.
+        key_string: the state after the quote of an undeclared key of the sole plan (0: there is none); None: not asked for yet.
         run: the first state of the object's run (see `object_runs`), or 0 where it has none.
     """
 
-    __slots__ = ("_is_loose", "_spelled", "names", "owners", "plans", "run", "sole", "style", "value_start")
+    __slots__ = (
+        "_indices", "_is_loose", "_spelled", "key_string", "names", "owners", "plans", "run", "sole", "style", "value_start",
+    )  # fmt: skip
 
     def __init__(self, style: Style, entries: Entries, value_start: Callable[..., int]) -> None:
         self.style = style
@@ -45,6 +48,8 @@ class ObjectFrame:
             self.names = tuple(dict.fromkeys([name for plan in self.plans for name in plan.numbers]))
         self.sole = None if len(self.plans) > 1 or isinstance(plan, LinkedMembers) else plan
         self.run = 0
+        self.key_string: int | None = None
+        self._indices: dict[int, int] = {}
         self._spelled: tuple[list[bytes], list[int], list[int]] | None = None
 
     def in_order(self) -> OrderedPlan | None:
@@ -96,7 +101,12 @@ class ObjectFrame:
             words = [encoded_key(name) for name in self.names]
             outcomes = [DECLARED + number for number in name_numbers(machine, self.names)]
             self._spelled = words, outcomes, sorted(range(len(words)), key=words.__getitem__)
+            self._indices = {outcome: index for index, outcome in enumerate(outcomes)}
         return self._spelled
+
+    def index_of(self, outcome: int) -> int:
+        """For the sole plan, the property with the outcome of a key; some key frame has been made before."""
+        return self._indices[outcome]
 
     def continuing(self, progress: Progress) -> Progress:
         """The alternatives that may have another property."""

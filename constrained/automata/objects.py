@@ -5,12 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 from constrained.automata.children import Indices, Progress, Wanted, distinct, survivors
-from constrained.automata.keys import BARRED, DECLARED, encoded_key, key_start, name_number, name_of, words_start
+from constrained.automata.keys import (
+    BARRED,
+    DECLARED,
+    encoded_key,
+    key_beside,
+    key_start,
+    name_number,
+    name_of,
+    words_start,
+)
 from constrained.automata.machine import Machine
 from constrained.automata.object_frames import ObjectFrame, is_open, loose
 from constrained.automata.outcomes import holds_of, outcome_of
 from constrained.automata.pending import Pending
 from constrained.automata.property_plans import AGAIN, OrderedPlan, UnorderedPlan, seen_names
+from constrained.automata.strings import string_start
 from constrained.automata.style import add_gap
 from constrained.automata.transitions import Transitions
 from constrained.kernels.tables import OPEN_AHEAD, OPEN_HERE, goto, pop_after, push_after
@@ -111,18 +121,29 @@ def _sole_key(machine: Machine, frame: ObjectFrame, plan: OrderedPlan | Unordere
     one = progress[0]
     if not plan.offers_undeclared(one):
         return goto(_declared_names(machine, frame, plan, progress))
-    languages = tuple(dict.fromkeys([group.names for group in plan.groups]))
+    string = frame.key_string
+    if string is None:
+        string = frame.key_string = _key_string(machine, frame, plan)
+    if not string:
+        return goto(_declared_names(machine, frame, plan, progress))
     words, outcomes, by_word = frame.spelled(machine)
     offered = set(plan.offered(one))
-    if plan.has_free_names:
+    if plan.has_free_names:  # whatever begins like a name that may not come can still become another one
         names = tuple([(words[index], outcomes[index] if index in offered else BARRED) for index in by_word])
     else:
         names = tuple([(words[index], outcomes[index]) for index in by_word if index in offered])
+    start = key_beside(machine, names, string)
+    return push_after(start, machine.state((resolve_key, frame, progress)), waits=True)
+
+
+def _key_string(machine: Machine, frame: ObjectFrame, plan: OrderedPlan | UnorderedPlan) -> int:
+    """The state just after the quote of an undeclared key; 0 if there can be none."""
+    languages = tuple(dict.fromkeys([group.names for group in plan.groups]))
+    if not plan.has_free_names:
         languages = tuple([_without(rx, frame.names) for rx in languages])
         if all([rx is NONE for rx in languages]):
-            return goto(_declared_names(machine, frame, plan, progress))
-    start = key_start(machine, names, languages)
-    return push_after(start, machine.state((resolve_key, frame, progress)), waits=True)
+            return 0
+    return string_start(machine, languages, canonical=True)
 
 
 def _without(names: Rx, barred: tuple[str, ...]) -> Rx:
@@ -151,7 +172,7 @@ def resolve_key(machine: Machine, outcome: int, frame: ObjectFrame, progress: Pr
     """A key has ended: a declared name, or one in the languages of the bit set `outcome`."""
     if outcome >= DECLARED:
         if frame.sole is not None:
-            index = frame.sole.numbers[name_of(machine, outcome - DECLARED)]
+            index = frame.index_of(outcome)
             return _sole_colon(machine, frame, frame.sole, progress, index)
         return _colon(machine, frame, *frame.with_name(progress, name_of(machine, outcome - DECLARED)))
     _, members = frame.groups(progress)
