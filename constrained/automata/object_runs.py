@@ -82,3 +82,7 @@ class ObjectRun:
                     goto(after_comma(machine, frame, (progress,))) if index else key_action(machine, frame, (progress,))
                 )
         machine.define(state, marks.map_number(machine, symbols), actions)
+        if symbols[-1:] == b",":
+            machine.expand(
+                state + self.width
+            )  # tokens go on behind the comma: whoever looks at the one needs the other

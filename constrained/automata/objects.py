@@ -172,8 +172,9 @@ def resolve_key(machine: Machine, outcome: int, frame: ObjectFrame, progress: Pr
     """A key has ended: a declared name, or one in the languages of the bit set `outcome`."""
     if outcome >= DECLARED:
         if frame.sole is not None:
-            index = frame.index_of(outcome)
-            return _sole_colon(machine, frame, frame.sole, progress, index)
+            colon = _sole_colon(machine, frame, frame.sole, progress, frame.index_of(outcome))
+            machine.expand(colon)  # which is read next in any case
+            return colon
         return _colon(machine, frame, *frame.with_name(progress, name_of(machine, outcome - DECLARED)))
     _, members = frame.groups(progress)
     found = [next((member for index, member in here.items() if outcome >> index & 1), (None, None)) for here in members]
