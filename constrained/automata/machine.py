@@ -32,6 +32,7 @@ from constrained.kernels.machine import memo_copy, memo_find, memo_insert
 from constrained.kernels.object_keys import settled_table
 from constrained.kernels.runs import write_beside, write_literal
 from constrained.limits import DEFAULT_LIMITS, Limits
+from constrained.memory import reserved
 from grammars.effort import Timed, spend
 from grammars.errors import LimitExceeded
 
@@ -83,13 +84,13 @@ class Machine:
             limits.step_seconds, f"a step takes more than {limits.step_seconds:g} s (Limits.step_seconds)"
         )
         count = limits.states
-        self.states: NDArray[np.int32] = np.empty((count, t.STATE_COLUMNS), dtype=np.int32)
-        self.maps: NDArray[np.uint8] = np.empty(_MAPS * 256, dtype=np.uint8)
-        self.actions: NDArray[np.int64] = np.empty(count * _ACTIONS_PER_STATE, dtype=np.int64)
+        self.states: NDArray[np.int32] = reserved((count, t.STATE_COLUMNS), np.int32)
+        self.maps: NDArray[np.uint8] = reserved((_MAPS * 256,), np.uint8)
+        self.actions: NDArray[np.int64] = reserved((count * _ACTIONS_PER_STATE,), np.int64)
         self._most_actions = count * _ACTIONS_PER_STATE
         self._state_items = self.states.data.cast("B").cast("i")  # quicker than numpy, an item at a time
         self._action_items = self.actions.data.cast("B").cast("q")
-        self.loops: NDArray[np.uint64] = np.zeros((count, 3), dtype=np.uint64)
+        self.loops: NDArray[np.uint64] = reserved((count, 3), np.uint64)
         self.memo: NDArray[np.int64] = np.full((1 << 12, 2), -1, dtype=np.int64)
         self.memo_used: NDArray[np.int64] = np.zeros(1, dtype=np.int64)
         self.settled = settled_table()

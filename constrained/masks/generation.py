@@ -12,6 +12,7 @@ from constrained.kernels import handles as h
 from constrained.kernels import row_making
 from constrained.kernels import tables as t
 from constrained.kernels import walk_registers as w
+from constrained.memory import reserved
 
 _LEAST_DENSE = 64
 _SPARE_ROWS = 1024
@@ -36,15 +37,13 @@ class Generation:
     def __init__(self, first: int, budget: int, words: int, nodes: int, fixed: Mapping[int, NDArray[Any]]) -> None:
         """Tables of which each could hold `budget` bytes, and at least one row of `words` words from a trie of `nodes`."""
         self.first = first
-        self.pool: NDArray[np.int32] = np.empty(budget // 4 + 8 * (32 * words + 64), dtype=np.int32)
-        self.dense: NDArray[np.uint32] = np.empty((budget // (4 * words) + _LEAST_DENSE, words), dtype=np.uint32)
-        self.locals: NDArray[np.int32] = np.empty(
-            (budget // (4 * t.LOCAL_COLUMNS) + _SPARE_ROWS, t.LOCAL_COLUMNS), dtype=np.int32
+        self.pool: NDArray[np.int32] = reserved((budget // 4 + 8 * (32 * words + 64),), np.int32)
+        self.dense: NDArray[np.uint32] = reserved((budget // (4 * words) + _LEAST_DENSE, words), np.uint32)
+        self.locals: NDArray[np.int32] = reserved(
+            (budget // (4 * t.LOCAL_COLUMNS) + _SPARE_ROWS, t.LOCAL_COLUMNS), np.int32
         )
-        self.rows: NDArray[np.int32] = np.empty(
-            (budget // (4 * t.ROW_COLUMNS) + _SPARE_ROWS, t.ROW_COLUMNS), dtype=np.int32
-        )
-        self.exits: NDArray[np.int32] = np.empty((budget // 12 + 8 * nodes, 3), dtype=np.int32)
+        self.rows: NDArray[np.int32] = reserved((budget // (4 * t.ROW_COLUMNS) + _SPARE_ROWS, t.ROW_COLUMNS), np.int32)
+        self.exits: NDArray[np.int32] = reserved((budget // 12 + 8 * nodes, 3), np.int32)
         tables = {
             h.T_POOL: self.pool, h.T_DENSE: self.dense, h.T_LOCALS: self.locals, h.T_ROWS: self.rows, h.T_EXITS: self.exits,
         }  # fmt: skip
