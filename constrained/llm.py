@@ -12,6 +12,7 @@ from constrained.batch import BatchProgress, generate_batch
 from constrained.beams import generate_beams
 from constrained.compile import Constraint, check_grammar, compile
 from constrained.kernel_notice import announce_compilation
+from constrained.limits import DEFAULT_LIMITS, Limits
 from constrained.options import MAX_WAITING, EngineOptions, format_size
 from constrained.phases import Phases
 from constrained.prompts import Message, Prompt, as_messages, is_token_ids, with_schema
@@ -53,6 +54,7 @@ class LLM:
         draft_model: a smaller model, as `model`, for the proposers `"draft"` (the same tokens) and `"universal"` (other ones).
         cache, proposer, lookahead, kv_memory, max_sequences, max_waiting: see `constrained.options.EngineOptions`; the
             first three may be given per call too.
+        limits: bounds of what grammars may cost; see `constrained.Limits`.
         progress: called with bytes done and bytes expected while a model is fetched.
 
     Raises:
@@ -77,9 +79,11 @@ class LLM:
         kv_memory: int | str | None = None,
         max_sequences: int = 64,
         max_waiting: int = MAX_WAITING,
+        limits: Limits = DEFAULT_LIMITS,
         progress: Progress | None = None,
     ) -> None:
         announce_compilation()
+        self.limits = limits
         self.options = EngineOptions(cache, proposer, lookahead, kv_memory, max_sequences, max_waiting)
         self._engine: EngineLoop | None = None
         self._engine_lock = Lock()
@@ -435,10 +439,10 @@ class LLM:
                 raise ValueError("the constraint was compiled for another vocabulary; compile it with llm.vocabulary")
             return constraint, None
         if isinstance(constraint, Grammar) and not isinstance(constraint, JsonSchema):
-            return compile_any(constraint, self.vocabulary), None
+            return compile_any(constraint, self.vocabulary, self.limits), None
         source = read_schema(constraint)
         check_grammar(source.grammar)  # what is wrong further down is said before the first token, too
-        return compile(source.grammar, self.vocabulary), source.parse
+        return compile(source.grammar, self.vocabulary, self.limits), source.parse
 
     def _encode(self, prompt: Prompt, chat: bool) -> list[int]:
         if isinstance(prompt, str) and not chat:

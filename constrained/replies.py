@@ -185,7 +185,7 @@ class Planner:
             raise UnsupportedFeature("a limit of the reasoning alone is not available in the format 'harmony'")
         constraint: Constraint | SegmentedConstraint | Phases | None
         if harmony or (options is None and not self._thinks_by_itself(reasoning, ids)):
-            constraint = None if whole is None else compile_any(whole, self._llm.vocabulary)
+            constraint = None if whole is None else self._compiled(whole)
         else:
             asked = ReasoningOptions(optional=True) if options is None else options
             whole, constraint = self._thinking(asked, whole, ids, is_free=options is None and whole is None)
@@ -253,6 +253,9 @@ class Planner:
         marks = thinking_marks(self._text)
         return reasoning is None and marks is not None and not self._end_of(ids).endswith(marks[1])
 
+    def _compiled(self, grammar: Grammar) -> Constraint | SegmentedConstraint:
+        return compile_any(grammar, self._llm.vocabulary, self._llm.limits)
+
     def _end_of(self, ids: Sequence[int]) -> str:
         return self._text.decode(ids[-16:], skip_special_tokens=False).rstrip()
 
@@ -272,8 +275,8 @@ class Planner:
         if is_free:
             return whole, None
         if options.max_tokens is None:
-            return whole, compile_any(whole, vocabulary)
+            return whole, self._compiled(whole)
         thought = AnyText(stop=end) if isinstance(whole.end, str) else AnyText()
         first = GrammarSequence(whole.start, thought, whole.end)
         answer = GrammarSequence(Regex(rf"\n{{0,{whole.gap}}}"), whole.then)
-        return whole, Phases(compile_any(first, vocabulary), options.max_tokens, compile_any(answer, vocabulary))
+        return whole, Phases(self._compiled(first), options.max_tokens, self._compiled(answer))

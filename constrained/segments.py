@@ -17,6 +17,7 @@ import numpy as np
 
 from constrained.compile import Constraint, compile
 from constrained.errors import BudgetError, GrammarError, TokenRejected
+from constrained.limits import DEFAULT_LIMITS, Limits
 from constrained.matcher import Matcher
 from constrained.vocabulary import Vocabulary
 from engine.constraint import Row
@@ -47,12 +48,12 @@ class Rest:
 class SegmentedConstraint:
     """A grammar with special tokens, for one vocabulary; as `Constraint`, as far as generation asks."""
 
-    def __init__(self, grammar: Grammar, vocabulary: Vocabulary) -> None:
+    def __init__(self, grammar: Grammar, vocabulary: Vocabulary, limits: Limits = DEFAULT_LIMITS) -> None:
         """
         Raises:
             GrammarError: a token that the vocabulary has not, or what its texts raise.
         """
-        self.grammar, self.vocabulary = grammar, vocabulary
+        self.grammar, self.vocabulary, self.limits = grammar, vocabulary, limits
         self.ends = [int(token) for token in vocabulary.eos_token_ids]
         self._costs: dict[Part, int] = {}
         self.start = Rest(_plain(grammar), None)
@@ -79,7 +80,7 @@ class SegmentedConstraint:
 
     def text(self, part: Part) -> Constraint:
         """A text without special tokens, compiled."""
-        return compile(Parts(part) if isinstance(part, str) else part, self.vocabulary)
+        return compile(Parts(part) if isinstance(part, str) else part, self.vocabulary, self.limits)
 
     def cost(self, rest: Rest | None) -> int:
         """Tokens of a short way through what is to come, the end token included."""
@@ -276,10 +277,13 @@ def _merged(parts: Sequence[Part]) -> list[Part]:
     return merged
 
 
-def compile_any(grammar: Grammar, vocabulary: Vocabulary) -> Constraint | SegmentedConstraint:
+def compile_any(
+    grammar: Grammar, vocabulary: Vocabulary, limits: Limits = DEFAULT_LIMITS
+) -> Constraint | SegmentedConstraint:
     """The constraint of any grammar, whether special tokens stand in it or not.
 
     Raises:
         GrammarError: as `compile`; or the vocabulary has not the special token.
     """
-    return SegmentedConstraint(grammar, vocabulary) if has_special(grammar) else compile(grammar, vocabulary)
+    make = SegmentedConstraint if has_special(grammar) else compile
+    return make(grammar, vocabulary, limits)

@@ -41,6 +41,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     limits = parser.add_argument_group("limits")
     limits.add_argument("--max-body", default="4MiB", metavar="SIZE", help="of a request (4MiB)")
     limits.add_argument("--max-grammar", default="1MiB", metavar="SIZE", help="of a request's schemas (1MiB)")
+    limits.add_argument(
+        "--grammar-seconds", type=float, default=3.0, metavar="S", help="that compiling, or one mask, may take (3)"
+    )
     limits.add_argument("--max-requests-per-key", type=int, default=256, metavar="N", help="at a time (256)")
     limits.add_argument("--default-max-tokens", type=int, default=1024, metavar="N", help="of a chat answer (1024)")
     limits.add_argument(
@@ -76,6 +79,8 @@ def _settings(options: argparse.Namespace) -> Any:
     from constrained.options import parse_size
     from constrained.server import ServerSettings
 
+    if options.grammar_seconds <= 0:
+        raise UsageError(f"--grammar-seconds: {options.grammar_seconds} is not above 0")
     keys = [*(options.api_key or ()), *os.environ.get("CONSTRAINED_API_KEYS", "").split(",")]
     try:
         return ServerSettings(
@@ -105,6 +110,7 @@ def _names(options: argparse.Namespace) -> tuple[str, ...]:
 
 
 def _load(options: argparse.Namespace) -> Any:
+    from constrained.limits import Limits
     from constrained.llm import LLM
 
     return LLM(
@@ -114,6 +120,7 @@ def _load(options: argparse.Namespace) -> Any:
         kv_memory=options.kv_memory,
         max_sequences=options.max_sequences,
         max_waiting=options.max_waiting,
+        limits=Limits(step_seconds=options.grammar_seconds),
     )
 
 

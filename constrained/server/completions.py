@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 import uuid
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, field_validator
@@ -16,7 +16,7 @@ from constrained.replies import ReplyPlan
 from constrained.server.answers import Answer, merged
 from constrained.server.errors import ApiError, as_api_error
 from constrained.server.grammars import grammar_of
-from constrained.server.jobs import Job, queued
+from constrained.server.jobs import Job, in_time, queued
 from constrained.server.logprobs import completion_logprobs
 from constrained.server.parameters import UNSUPPORTED, GuidedParameters, StreamOptions
 from constrained.server.sse import event
@@ -92,7 +92,7 @@ async def completion_jobs(state: ServerState, request: CompletionRequest) -> lis
         try:
             if grammar is not None:
                 check_grammar(grammar)
-            constraint = None if grammar is None else compile(grammar, llm.vocabulary)
+            constraint = None if grammar is None else compile(grammar, llm.vocabulary, llm.limits)
         except ValueError as error:
             raise as_api_error(error, param) from error
         return ReplyPlan(ids, grammar, constraint, (), llm.vocabulary)
@@ -103,7 +103,7 @@ async def completion_jobs(state: ServerState, request: CompletionRequest) -> lis
             jobs.append(
                 await queued(
                     state,
-                    await asyncio.to_thread(plan, prompt),
+                    await in_time(state, partial(plan, prompt)),
                     request,
                     max_tokens=request.max_tokens,
                     default_max_tokens=_DEFAULT_MAX_TOKENS,

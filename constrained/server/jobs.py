@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from constrained.errors import GrammarError
 from constrained.reasoning import ReasoningOptions
@@ -17,6 +17,9 @@ from constrained.server.parameters import GuidedParameters
 from constrained.server.state import ServerState
 from constrained.tools import Tool, read_tools
 from grammars import Grammar
+from grammars.effort import bounded
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -153,7 +156,22 @@ async def planned(
         except Exception as error:
             raise as_api_error(error, messages_param) from error
 
-    return await asyncio.to_thread(plan)
+    return await in_time(state, plan)
+
+
+async def in_time(state: ServerState, work: Callable[[], T]) -> T:
+    """What `work` gives, in a thread and within the time that one grammar may take.
+
+    Raises:
+        LimitExceeded: it took longer.
+    """
+    seconds = state.llm.llm.limits.step_seconds
+
+    def bounded_work() -> T:
+        with bounded(seconds=seconds):
+            return work()
+
+    return await asyncio.to_thread(bounded_work)
 
 
 def _function(tool: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -20,6 +20,7 @@ from constrained.prefixes import advance, character_start
 from constrained.prompts import with_schema
 from constrained.server.errors import RATE, ApiError, as_api_error
 from constrained.server.grammars import check_size
+from constrained.server.jobs import in_time
 from constrained.server.parameters import Parameters
 from constrained.server.sse import EventStream, event
 from constrained.server.state import ServerState
@@ -101,7 +102,7 @@ def add_playground(app: FastAPI, state: ServerState) -> None:
             watching.release()
 
         try:
-            steps = await asyncio.to_thread(_run, state, body, cancel)
+            steps = await in_time(state, lambda: _run(state, body, cancel))
         except BaseException as error:
             watching.release()
             if isinstance(error, Exception):
@@ -114,7 +115,7 @@ async def _in_thread(
     work: Callable[[ServerState, Any], dict[str, Any]], state: ServerState, body: Any
 ) -> dict[str, Any]:
     try:
-        return await asyncio.to_thread(work, state, body)
+        return await in_time(state, lambda: work(state, body))
     except Exception as error:
         raise as_api_error(error, "grammar") from error
 
@@ -134,7 +135,7 @@ def _explained(state: ServerState, body: ExplainRequest) -> dict[str, Any]:
     vocabulary = state.llm.llm.vocabulary
     if grammar is None:
         raise ApiError(400, "free text needs no explanation; choose a grammar", param="kind", code="invalid_value")
-    matcher = compile(grammar, vocabulary).matcher()
+    matcher = compile(grammar, vocabulary, state.llm.llm.limits).matcher()
     data = body.text.encode()
     read = advance(matcher, vocabulary, data)
     if read < len(data):
@@ -163,7 +164,7 @@ def _run(state: ServerState, body: RunRequest, cancel: threading.Event) -> Any:
     constraint = None
     if grammar is not None:
         check_grammar(grammar)
-        constraint = compile(grammar, llm.vocabulary)
+        constraint = compile(grammar, llm.vocabulary, llm.limits)
         constraint.matcher(max_tokens=body.max_tokens)  # what does not fit is refused now
     if isinstance(grammar, JsonSchema):
         prompt = with_schema(prompt, grammar.document)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from constrained import LLM
+from constrained import LLM, Limits
 from constrained.server import ServerSettings, make_app
 from constrained.server.guard import host_of
 from constrained.server.logs import JsonLines, TextLines
@@ -220,6 +220,14 @@ def test_a_client_that_goes_away_ends_its_request_and_frees_its_blocks(
         assert idle(client.app)
         text = client.get("/metrics").text
         assert f'constrained_answers_total{{reason="cancelled"}} {n}.0' in text
+
+
+def test_a_grammar_that_takes_too_long_is_given_up(serve: Callable[..., TestClient]) -> None:
+    schema = {"oneOf": [{"multipleOf": number} for number in range(2, 40)]}
+    with serve(limits=Limits(step_seconds=0.2)) as client:
+        wait_until_ready(client)
+        assert refused(client, guided_json=schema)["code"] == "limit_exceeded"
+        chat(client, max_tokens=2)
 
 
 def test_metrics_tell_what_was_done(serve: Callable[..., TestClient]) -> None:
