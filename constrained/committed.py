@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from constrained.automata.completions import UNKNOWN, pushed
-from constrained.automata.settling import looks_back, settled
+from constrained.automata.settling import looks_back, reads_keys, settled
 from constrained.kernels import handles as h
 from constrained.kernels import machine as m
 from constrained.kernels import tables as t
@@ -195,7 +195,7 @@ class Committed:
         text = self._text[min(mark, written) : written].tobytes() + data[max(0, mark - written) : consumed].tobytes()
         with self._machine.lock, self._machine.timed:
             position[0] = found = settled(self._machine, state, int(self.cells[cell, t.C_RETURN]), text)
-            if own:
+            if own and reads_keys(self._machine, state):
                 object_text = np.frombuffer(text, dtype=np.uint8)
                 keep_settled(object_text, self._machine.settled, np.zeros(16, dtype=np.int64), state, found)
         return bool(position[0])

@@ -11,11 +11,12 @@ import heapq
 from collections.abc import Iterator
 from typing import Any
 
+from constrained.automata.a_labels import OPEN_STATES, certain, is_label
 from constrained.automata.configurations import PASSED_ON, ConfigurationBounds
 from constrained.automata.lower_bounds import FAR, LowerBounds
 from constrained.automata.machine import Machine, expand_literal
 from constrained.automata.outlines import Outlines
-from constrained.automata.settling import is_after_unknown_item, is_known, records, settled, textless
+from constrained.automata.settling import is_doubtful, is_known, records, settled, textless
 from constrained.kernels import tables as t
 from grammars.errors import LimitExceeded
 
@@ -67,7 +68,7 @@ class Completions:
         """
         known = self._outlined(state, stack)
         if known is not None:
-            if len(known) <= ConfigurationBounds(self._bounds).of(state, stack):
+            if len(known) <= ConfigurationBounds(self._bounds).of(state, stack) or is_label(self._machine, state):
                 return known
             steps = _MOST_STEPS if thorough else _STEPS_TO_IMPROVE
             found = self._search(state, stack, steps=steps, below=len(known))
@@ -135,7 +136,7 @@ class Completions:
                 continue
             made = machine.transitions(state)
             group = made.groups[data[at]]
-            step = self._taken(made.actions[group], data[at : at + 1], stack) if group else None
+            step = self._taken(state, made.actions[group], data[at : at + 1], stack) if group else None
             if step is None:
                 return None
             read, (state, stack) = step
@@ -144,7 +145,7 @@ class Completions:
 
     def _left(self, state: int, stack: Stack) -> tuple[int, Stack] | None:
         """Where the end of the text leads."""
-        step = self._taken(self._machine.transitions(state).actions[0], b"", stack)
+        step = self._taken(state, self._machine.transitions(state).actions[0], b"", stack)
         return None if step is None else step[1]
 
     def _search(
@@ -266,17 +267,20 @@ class Completions:
                     edges.append((made.actions[group], bytes([byte])))
             self._edges[state] = edges
         for action, label in edges:
-            step = self._taken(action, label, stack)
+            step = self._taken(state, action, label, stack)
             if step is not None:
                 yield step
 
-    def _taken(self, action: int, label: bytes, stack: Stack) -> tuple[bytes, tuple[int, Stack]] | None:
+    def _taken(self, state: int, action: int, label: bytes, stack: Stack) -> tuple[bytes, tuple[int, Stack]] | None:
         """What an action on a byte (or on the end of the text) has read, and where it leads; None: nowhere."""
         machine = self._machine
         kind = action >> t.KIND_SHIFT
         operand = action & t.OPERAND_MASK
         if kind == t.GOTO:
-            return None if is_after_unknown_item(machine, operand) else (label, (operand, appended(stack, label)))
+            if is_doubtful(machine, operand):
+                in_label = label and machine.key(operand)[0] in OPEN_STATES
+                operand = certain(machine, state, operand, label[0]) if in_label else 0
+            return (label, (operand, appended(stack, label))) if operand else None
         if kind in (t.PUSH, t.PUSH_AFTER):
             then = (action >> t.RETURN_SHIFT) & t.OPERAND_MASK
             waits = (action >> t.WAITS_BIT) & 1

@@ -106,7 +106,9 @@ def _number(_bounds: LowerBounds, languages: tuple[Rx, ...]) -> int:
     return _words(languages)
 
 
-def _string(_bounds: LowerBounds, _canonical: bool, languages: tuple[Rx, ...]) -> int:
+def _string(_bounds: LowerBounds, canonical: bool, languages: tuple[Rx, ...]) -> int:
+    if strings.in_label(canonical, languages):
+        return 1
     return 1 + _words(languages)
 
 

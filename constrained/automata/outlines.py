@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, cast
 
-from constrained.automata import arrays, held, keys, objects, scalars, strings, values
+from constrained.automata import a_labels, arrays, held, keys, objects, scalars, strings, values
 from constrained.automata.children import Progress, survivors
 from constrained.automata.constants import Among, But, is_array, key_of, parsed
 from constrained.automata.excluded import ArrayBut, ObjectBut
@@ -82,10 +82,34 @@ def _number(languages: tuple[Rx, ...]) -> Ways:
             yield word.encode()
 
 
-def _string(_canonical: bool, languages: tuple[Rx, ...]) -> Ways:
+def _string(canonical: bool, languages: tuple[Rx, ...]) -> Ways:
     for rx in languages:
-        if not is_empty(rx):
+        if strings.in_label(canonical, languages):
+            rest = a_labels.ending(rx)
+            if rest is not None:
+                yield rest.encode() + b'"'
+        elif not is_empty(rx):
             yield quoted(cheapest_string(rx))[1:].encode()
+
+
+def _unknown_label(_canonical: bool, rx: Rx, _length: int) -> Ways:
+    rest = a_labels.ending(rx)
+    if rest is not None:
+        yield rest.encode() + b'"'
+
+
+def _after_hyphen(_canonical: bool, rx: Rx, _code: int, _to: Rx) -> Ways:
+    rest = a_labels.ending(rx)
+    if rest is not None:
+        yield rest[1:].encode() + b'"'
+
+
+def _after_label(canonical: bool, _rx: Rx, _code: int, to: Rx) -> Ways:
+    return _string(canonical, (to,))
+
+
+def _after_string(*_: Any) -> Ways:
+    yield b""
 
 
 def _held_number(parts: held.Parts) -> Ways:
@@ -341,6 +365,11 @@ _RULES: dict[Callable[..., Any], Callable[..., Ways]] = {
     scalars.expand_number: _number,
     strings.expand_string: _string,
     keys.expand_words: _words,
+    a_labels.expand_unknown: _unknown_label,
+    a_labels.expand_hyphen: _after_hyphen,
+    a_labels.expand_end: _after_label,
+    a_labels.expand_quote: _after_string,
+    a_labels.expand_left: _after_string,
     held.expand_held_number: _held_number,
     held.expand_held_string: _held_string,
     values.expand_value: _value,

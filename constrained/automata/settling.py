@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any, cast
 
-from constrained.automata import arrays, keys, object_frames, objects, strings
+from constrained.automata import a_labels, arrays, keys, object_frames, objects, strings
 from constrained.automata.constants import key_of, parsed
 from constrained.automata.machine import Machine
 from constrained.automata.pending import Pending
@@ -35,6 +35,8 @@ def settled(machine: Machine, state: int, then: int, text: bytes) -> int:
             read if `looks_back`.
     """
     key = machine.key(state)
+    if key[0] in a_labels.OPEN_STATES:
+        return a_labels.settled(machine, state, text)
     if key[0] is objects.expand_comma:
         _, gap, frame, progress = key
         left = frame.continuing(object_frames.looked_up(frame, progress, _names(text[text.index(b"{") : -1] + b"}")))
@@ -72,12 +74,23 @@ def _is_whole(text: bytes) -> bool:
 
 def looks_back(machine: Machine, state: int) -> bool:
     """Whether it takes the text of its own frame to tell what the open `state` stands for."""
+    return reads_keys(machine, state) or machine.key(state)[0] in a_labels.OPEN_STATES
+
+
+def reads_keys(machine: Machine, state: int) -> bool:
+    """Whether the open `state` depends on nothing but the keys of its object."""
     return machine.key(state)[0] is objects.expand_comma
 
 
-def is_after_unknown_item(machine: Machine, state: int) -> bool:
-    """Whether another item has to come that may have to differ from one that is not known."""
-    return machine.is_open(state) and machine.key(state)[0] is arrays.expand_item
+def is_doubtful(machine: Machine, state: int) -> bool:
+    """Whether it takes a text that is not known to tell whether there is a way on.
+
+    Another item has to come that may have to differ from one that is not known, or a label has been read or has ended.
+    """
+    if not machine.is_open(state):
+        return False
+    function = machine.key(state)[0]
+    return function is arrays.expand_item or function in a_labels.OPEN_STATES
 
 
 def wants_new_key(machine: Machine, state: int) -> bool:

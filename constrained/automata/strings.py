@@ -27,6 +27,7 @@ from constrained.automata.outcomes import outcome_of
 from constrained.automata.transitions import Transitions
 from constrained.kernels import tables as t
 from constrained.kernels.tables import goto, pop_after
+from grammars.json_schema.formats.alabels import Digits, label_state
 from grammars.regular import (
     ALL,
     EPSILON,
@@ -40,11 +41,12 @@ from grammars.regular import (
     relax_counters,
     repeat,
 )
-from grammars.regular.rx import CHARS, COMPLEMENT, CONCAT, EPSILON_KIND, INTERSECT, LITERAL, REPEAT
+from grammars.regular.rx import CHARS, COMPLEMENT, CONCAT, EPSILON_KIND, INTERSECT, LITERAL, REPEAT, UNFOLD, UNION
 
 Languages = tuple[Rx, ...]
 QUOTE, BACKSLASH, SLASH = 0x22, 0x5C, 0x2F
 _FEW = 2
+_IN_LABELS = (CONCAT, UNION, UNFOLD)
 _SHORT = {0x22: '"', 0x5C: "\\", 0x2F: "/", 8: "b", 12: "f", 10: "n", 13: "r", 9: "t"}
 
 
@@ -65,12 +67,22 @@ def string_state(machine: Machine, canonical: bool, languages: Languages) -> int
                 return counted
     known = machine.state_count
     state = machine.state((expand_string, canonical, languages))
-    if state == known:
+    if state == known and not in_label(canonical, languages):
         machine.is_string(state)
         base, slack = _base(languages, machine.horizon)
         if base != languages:
             machine.rest_on(state, string_state(machine, canonical, base), slack)
     return state
+
+
+def in_label(canonical: bool, languages: Languages) -> bool:
+    """Whether the state is one of `a_labels`.  Names of properties, which are canonical, are read label by label."""
+    return (
+        len(languages) == 1
+        and not canonical
+        and languages[0].kind in _IN_LABELS
+        and isinstance(label_state(languages[0]), Digits)
+    )
 
 
 def _base(languages: Languages, horizon: int) -> tuple[Languages, int]:
@@ -144,6 +156,10 @@ def without_exceptions(rx: Rx) -> Rx:
 def expand_string(machine: Machine, canonical: bool, languages: Languages) -> Transitions:
     """Between two characters of a string; each language holds what may still follow of it."""
     if len(languages) == 1:
+        if in_label(canonical, languages):
+            from constrained.automata.a_labels import expand_known
+
+            return expand_known(machine, canonical, languages[0])
         steps = moves(languages[0])
         classes = character_classes(tuple([characters for characters, _ in steps]), True)
         states = tuple([string_state(machine, canonical, (to,)) for _, to in steps])

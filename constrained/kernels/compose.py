@@ -175,11 +175,11 @@ def compose(
             elif exits[number, E_OUTCOME] == 1:
                 # the state wants to leave before the node's own byte
                 floor -= 1
-                enter(frames, nodes, floor, node, leaving, bottom, first_top, 0)
+                enter(frames, nodes, floor, node, leaving, bottom, first_top, states[leaving, S_SLACK] == OPEN_AHEAD)
                 frames[floor, F_KID] = node
                 frames[floor, F_KIDS_END] = node + 1
             else:
-                enter(frames, nodes, floor, node, leaving, bottom, first_top, 0)
+                enter(frames, nodes, floor, node, leaving, bottom, first_top, states[leaving, S_SLACK] == OPEN_AHEAD)
             depth = floor
         only_pops = leaving >= 0 and exits[number, E_OUTCOME] == 0
         while depth >= floor:

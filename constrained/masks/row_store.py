@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from constrained.automata.a_labels import is_label
 from constrained.automata.machine import Machine
 from constrained.automata.settling import indifferent
 from constrained.kernels import handles as h
@@ -331,11 +332,12 @@ class RowStore:
         """
         kept = []
         rows = self.rows
+        in_label = is_label(self.machine, state)  # where that ends makes a difference whatever comes after it
         end = int(self._registers[w.W_POOL])
         for token in tokens:
             after, below = self._followed(token, cells, state, cell, top)
             then = int(cells[below, t.C_RETURN]) if below >= top and cells[below, t.C_NEXT] < top else None
-            if indifferent(self.machine, after, then):
+            if not in_label and indifferent(self.machine, after, then):
                 rows.pool[end] = token
                 end += 1
             else:

@@ -21,12 +21,13 @@ from functools import lru_cache
 import idna
 from idna import idnadata
 
-from grammars.regular import PlainUnfolding, Rx, concat, literal, literals, unfold, union
+from grammars.regular import PlainUnfolding, Rx, concat, is_empty, literal, literals, unfold, union
+from grammars.regular.rx import BOOLEAN, CONCAT, UNFOLD, UNION
 
 PREFIX = "xn--"
-_MAX_ASCII = 40
+MAX_ASCII = 40
 _MAX_DIGITS = 4
-MAX_A_LABEL = len(PREFIX) + _MAX_ASCII + 1 + _MAX_DIGITS
+MAX_A_LABEL = len(PREFIX) + MAX_ASCII + 1 + _MAX_DIGITS
 """The longest A-label in the language; DNS has 63."""
 
 _DIGITS = "abcdefghijklmnopqrstuvwxyz0123456789"
@@ -38,11 +39,11 @@ _WAITING = (0x375, 0x30FB)
 @lru_cache(maxsize=1)
 def a_label_rx() -> Rx:
     """A-labels of the two families, in lower case as Punycode makes them, at most `MAX_A_LABEL` characters long."""
-    return concat(literal(PREFIX), unfold(_Digits("")))
+    return concat(literal(PREFIX), unfold(Digits("")))
 
 
 @dataclass(frozen=True, slots=True)
-class _Digits(PlainUnfolding):
+class Digits(PlainUnfolding):
     """No hyphen has been read, and what has been read may be the Punycode of a label without ASCII characters."""
 
     text: str
@@ -57,7 +58,40 @@ class _Digits(PlainUnfolding):
 
     @property
     def longest(self) -> int:
-        return _MAX_ASCII + 1 + _MAX_DIGITS - len(self.text)
+        return MAX_ASCII + 1 + _MAX_DIGITS - len(self.text)
+
+    def moves(self) -> Iterator[tuple[int, int, Rx]]:
+        text = self.text
+        yield from EndedLabel(text).moves()
+        if len(text) == MAX_ASCII:
+            return
+        for letter in _DIGITS:
+            longer = text + letter
+            target = Digits(longer) if _may_be_digits(longer) else _Ascii(len(longer))
+            yield ord(letter), ord(letter), unfold(target)
+
+
+@dataclass(frozen=True, slots=True)
+class EndedLabel(PlainUnfolding):
+    """As `Digits`, where no letter or digit follows any more."""
+
+    text: str
+
+    @property
+    def nullable(self) -> bool:
+        return is_a_label(self.text)
+
+    @property
+    def order(self) -> int:
+        return hash((3, int.from_bytes(self.text.encode(), "little")))
+
+    @property
+    def longest(self) -> int:
+        return 1 + _MAX_DIGITS
+
+    @property
+    def live(self) -> bool:  # type: ignore[override]
+        return bool(self.text)
 
     def moves(self) -> Iterator[tuple[int, int, Rx]]:
         text = self.text
@@ -68,12 +102,33 @@ class _Digits(PlainUnfolding):
                 if text[position - 1] == text[position] == "l"
             ]
             yield 0x2D, 0x2D, union(_insertions(len(text)), literals(dotted))
-        if len(text) == _MAX_ASCII:
-            return
-        for letter in _DIGITS:
-            longer = text + letter
-            target = _Digits(longer) if _may_be_digits(longer) else _Ascii(len(longer))
-            yield ord(letter), ord(letter), unfold(target)
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownLabel(PlainUnfolding):
+    """So many letters and digits after `xn--`; what they are is to be looked up, and whether the label may end here.
+
+    With `dots`, there may be two letters `l` anywhere that a middle dot can stand between; else nowhere.
+    """
+
+    length: int
+    dots: bool = True
+
+    @property
+    def nullable(self) -> bool:
+        return True
+
+    @property
+    def order(self) -> int:
+        return hash((4, self.length, self.dots))
+
+    @property
+    def longest(self) -> int:
+        return 1 + _MAX_DIGITS
+
+    def moves(self) -> Iterator[tuple[int, int, Rx]]:
+        dotted = [_inserted(self.length, position, _MIDDLE_DOT) for position in range(1, self.length) if self.dots]
+        yield 0x2D, 0x2D, union(_insertions(self.length), literals(dotted))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +147,47 @@ class _Ascii(PlainUnfolding):
 
     @property
     def longest(self) -> int:
-        return _MAX_ASCII + 1 + _MAX_DIGITS - self.length
+        return MAX_ASCII + 1 + _MAX_DIGITS - self.length
 
     def moves(self) -> Iterator[tuple[int, int, Rx]]:
         yield 0x2D, 0x2D, _insertions(self.length)
-        if self.length < _MAX_ASCII:
+        if self.length < MAX_ASCII:
             longer = unfold(_Ascii(self.length + 1))
             yield 0x30, 0x39, longer
             yield 0x61, 0x7A, longer
+
+
+LabelState = Digits | EndedLabel | UnknownLabel
+
+
+def label_state(rx: Rx) -> LabelState | None:
+    """The state of the A-label that `rx` is in the middle of; None if it is in none, or other conditions hold beside it."""
+    found: LabelState | None = None
+    stack = [rx]
+    while stack:
+        node = stack.pop()
+        if node.kind == UNION:
+            stack += [child for child in node.a if not (child.flags & BOOLEAN and is_empty(child))]
+        elif node.kind == CONCAT:
+            stack.append(node.a)
+        elif node.kind == UNFOLD and isinstance(node.a, Digits | EndedLabel | UnknownLabel):
+            if found is not None and found != node.a:
+                return None
+            found = node.a
+        elif node.flags & BOOLEAN:
+            return None
+    return found
+
+
+def with_label(rx: Rx, state: LabelState) -> Rx:
+    """`rx`, which is in the middle of an A-label, with another state of that label."""
+    if rx.kind == UNION:
+        return union(*[with_label(child, state) for child in rx.a if not (child.flags & BOOLEAN and is_empty(child))])
+    if rx.kind == CONCAT:
+        return concat(with_label(rx.a, state), rx.b)
+    if rx.kind == UNFOLD and isinstance(rx.a, Digits | EndedLabel | UnknownLabel):
+        return unfold(state)
+    return rx
 
 
 @lru_cache(maxsize=4096)
@@ -128,7 +216,7 @@ def _inserted(length: int, position: int, char: str) -> str:
         place += 36
 
 
-@lru_cache(maxsize=_MAX_ASCII)
+@lru_cache(maxsize=MAX_ASCII)
 def _insertions(length: int) -> Rx:
     """Punycode digits of one harmless letter or digit anywhere in an ASCII part of this length."""
     return literals(_inserted(length, position, char) for char in _harmless() for position in range(length + 1))
