@@ -131,7 +131,9 @@ class _Package(ModuleType):
     @property
     def compile(self) -> Any:
         importlib.import_module("constrained.kernel_notice").announce_compilation()
-        return importlib.import_module("constrained.compile").compile
+        module = importlib.import_module("constrained.compile")
+        module.prepare()  # whoever imports the function does so when it starts, not when an answer is due
+        return module.compile
 
     @compile.setter
     def compile(self, module: ModuleType) -> None:

@@ -207,7 +207,7 @@ class Budget:
                 if registers[s.V_NODE] == 0:
                     self._measure_stack(matcher, cell, in_tokens=in_tokens)
                 status = s.survey(
-                    machine.states, machine.maps, machine.actions, machine.memo, cells, store.trie, store.token_ids,
+                    machine.states, machine.maps, machine.actions, machine.memo, cells, store.tokens.trie, store.tokens.token_ids,
                     completions.frames, completions.costs, self._cell_costs, completions.over, registers,
                 )  # fmt: skip
                 if status == t.OK:

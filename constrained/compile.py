@@ -5,7 +5,10 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import OrderedDict
+from functools import cache
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from constrained.automata.machine import Machine
 from constrained.automata.schema_start import schema_start
@@ -164,6 +167,21 @@ def compile(grammar: Grammar, vocabulary: Vocabulary, limits: Limits = DEFAULT_L
         raise TypeError(f"the vocabulary is a {type(vocabulary).__name__}; make one with Vocabulary.from_...")
     spelled = vocabulary.spelled if _names_tokens(grammar) else vocabulary
     return _STORES.get(spelled, limits).constraint(grammar, vocabulary, spelled)
+
+
+@cache
+def prepare() -> None:
+    """Have the kernels loaded, or compiled, and the formats made: no grammar then waits for them."""
+    vocabulary = Vocabulary.from_token_bytes([*(bytes([byte]) for byte in range(256)), None], eos_token_ids=[256])
+    store = RowStore(vocabulary, Limits(states=10_000, stack_depth=10, bytes=1 << 16))
+    grammar = JsonSchema({"properties": {"a": {}}})
+    matcher = Constraint(grammar, vocabulary, store, start_state(store.machine, grammar)).matcher()
+    row = np.empty(vocabulary.row_words, dtype=np.uint32)
+    for byte in b'{"a":"b","c":1,"d"':
+        matcher.fill_mask(row)
+        matcher.accept(byte)
+        matcher.fill_mask(row)
+    prepare_formats()
 
 
 def _unpickled(grammar: Grammar, fingerprint: str, limits: Limits) -> Constraint:

@@ -10,12 +10,14 @@ from functools import lru_cache
 from constrained.automata.code_points import Ranges, expand_continuation, expand_rest, spelling
 from constrained.automata.machine import Machine
 from constrained.automata.transitions import Transitions
-from constrained.kernels.tables import goto
+from constrained.kernels.branches import ALL_WIDE, MOST_WIDE
+from constrained.kernels.tables import WIDE_SPACES, goto
 from grammars.regular import Rx
 
 QUOTE, BACKSLASH = 0x22, 0x5C
 _BARE = ((0x20, 0x21), (0x23, 0x5B), (0x5D, 0x7F))
-ALL_WIDE = 0x110000 - 0x800 - 0x80
+WIDE_CHARACTERS = 0x110000 - 0x800 - 0x80
+SURROGATES = (0xD800, 0xDFFF)
 
 
 class CharacterClasses:
@@ -26,12 +28,13 @@ class CharacterClasses:
         groups: class of each byte, 0 where no character begins.
         single: for classes 1 and on, the set that a character of one byte is in.
         leads: for the classes after those, what may follow: (code points still possible, pieces (low, high, set)).
-        wide: the set that holds every character outside ASCII, or -1.
+        wide: the set that holds every character outside ASCII, but for some of WIDE_SPACES, or -1.
+        wide_flags: which, see `wide_flags`.
         needless: whether some character may be written as an escape though it need not be.
         needed: whether some character has to be written as an escape.
     """
 
-    __slots__ = ("groups", "leads", "needed", "needless", "sets", "single", "wide")
+    __slots__ = ("groups", "leads", "needed", "needless", "sets", "single", "wide", "wide_flags")
 
     def __init__(self, sets: tuple[Rx, ...], in_string: bool) -> None:
         self.sets = sets
@@ -50,7 +53,9 @@ class CharacterClasses:
         self.groups = bytes(groups)
         self.single = tuple(single)
         self.leads = tuple(leads)
-        self.wide = next((index for index, characters in enumerate(sets) if holds_all_wide(characters)), -1)
+        flags = [wide_flags(characters) for characters in sets]
+        self.wide = next((index for index, found in enumerate(flags) if found), -1)
+        self.wide_flags = flags[self.wide] if flags else 0
         ascii_ranges = sorted([piece for characters in sets for piece in spelling(characters).ascii])
         self.needed = any(
             low < 0x20 or low <= byte <= high for low, high in ascii_ranges for byte in (QUOTE, BACKSLASH)
@@ -110,8 +115,19 @@ def is_bare(word: str) -> bool:
     return word.isascii() and word.isprintable() and '"' not in word and "\\" not in word
 
 
-def holds_all_wide(characters: Rx) -> bool:
-    return bool(sum([high - max(low, 0x80) + 1 for low, high in characters.a if high >= 0x80]) == ALL_WIDE)
+def wide_flags(characters: Rx) -> int:
+    """ALL_WIDE if a set holds every character outside ASCII, MOST_WIDE if it lacks none but WIDE_SPACES, else 0."""
+    missing = []
+    reached = 0x80
+    for low, high in (*characters.a, (0x110000, 0x110000)):
+        if low > reached:
+            missing.append((reached, low - 1))
+        reached = max(reached, high + 1)
+    missing = [(low, high) for low, high in missing if (low, high) != SURROGATES]
+    if not missing:
+        return ALL_WIDE
+    spaces = all(any(first <= low and high <= last for first, last in WIDE_SPACES) for low, high in missing)
+    return MOST_WIDE if spaces else 0
 
 
 def _covers(ranges: list[tuple[int, int]]) -> bool:

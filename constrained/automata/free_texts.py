@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
-from constrained.automata.character_classes import bare_ascii, holds_all_wide
+from constrained.automata.character_classes import bare_ascii, wide_flags
 from grammars.regular import EPSILON, Rx, moves
 from grammars.regular.charset import ANY
 from grammars.regular.rx import BOOLEAN, CHARS, COMPLEMENT, CONCAT, HEAD_ALL, INTERSECT, REPEAT, TAIL_ALL, UNION
@@ -22,12 +22,12 @@ class FreeTexts(NamedTuple):
 
     Attributes:
         ascii_bits: the ASCII characters that stand for themselves in a string, as bits.
-        wide: whether the others are among them.
+        wide: whether the others are among them, see `character_classes.wide_flags`.
         most: the number; None if there is no bound.
     """
 
     ascii_bits: int
-    wide: bool
+    wide: int
     most: int | None
 
 
@@ -60,7 +60,7 @@ def _free(rx: Rx) -> Rx | None:
     if _is_searching(rx):
         return ANY
     best = None
-    for part in rx.a if rx.kind == UNION else (rx,):
+    for part in _parts(rx):
         if part.flags & BOOLEAN:  # it might be empty
             continue
         head = part.a if part.kind == CONCAT else part
@@ -73,15 +73,22 @@ def _is_searching(rx: Rx) -> bool:
     """Whether any text is the beginning of a word of `rx`, which is not empty; a sufficient test."""
     if rx.flags & HEAD_ALL:
         return True
-    if rx.kind == UNION:
-        return any([part.flags & (HEAD_ALL | BOOLEAN) == HEAD_ALL for part in rx.a])
-    return rx.kind == INTERSECT and all([_may_be_put_off(part) for part in rx.a])
+    if rx.kind == INTERSECT:
+        return all([_may_be_put_off(part) for part in rx.a])
+    return any([part.flags & (HEAD_ALL | BOOLEAN) == HEAD_ALL for part in _parts(rx)])
 
 
 def _may_be_put_off(rx: Rx) -> bool:
     """Whether a language holds, with some word, every text that the word occurs in; a sufficient test."""
     both = HEAD_ALL | TAIL_ALL
-    return any([part.flags & (both | BOOLEAN) == both for part in (rx.a if rx.kind == UNION else (rx,))])
+    return any([part.flags & (both | BOOLEAN) == both for part in _parts(rx)])
+
+
+def _parts(rx: Rx) -> tuple[Rx, ...]:
+    """Languages of which `rx` is the union, but for the empty text."""
+    if rx.kind == REPEAT and rx.most == 1:
+        rx = rx.a
+    return rx.a if rx.kind == UNION else (rx,)
 
 
 def _has_opposites(languages: Languages) -> bool:
@@ -94,7 +101,7 @@ def _size(characters: Rx | None) -> int:
 
 
 @lru_cache(maxsize=1024)
-def _plain_set(characters: Rx) -> tuple[int, bool]:
-    """The characters of a set that stand for themselves in a string, as bits, and whether it holds all outside ASCII."""
+def _plain_set(characters: Rx) -> tuple[int, int]:
+    """The ASCII characters of a set that stand for themselves in a string, as bits, and what it holds of the others."""
     bits = sum(1 << byte for low, high in bare_ascii(characters) for byte in range(low, high + 1))
-    return bits, holds_all_wide(characters)
+    return bits, wide_flags(characters)

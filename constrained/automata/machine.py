@@ -255,17 +255,21 @@ class Machine:
             self.states[state, t.S_BASE] = base
             self.states[state, t.S_SLACK] = slack
 
-    def loop_wide(self, state: int) -> None:
-        """Declare that every character outside ASCII leads back to `state`, or to what soon cannot be told from it."""
-        self.loops[state, L_KNOWN] |= np.uint64(ALL_WIDE)
+    def loop_wide(self, state: int, flags: int = ALL_WIDE) -> None:
+        """Declare that characters outside ASCII lead back to `state`, or to what soon cannot be told from it.
 
-    def counts(self, state: int, ascii_bits: int, wide: bool, most: int | None) -> None:
+        `flags`: all of them, or MOST_WIDE, all but some of `tables.WIDE_SPACES`.
+        """
+        self.loops[state, L_KNOWN] |= np.uint64(flags)
+
+    def counts(self, state: int, ascii_bits: int, wide: int, most: int | None) -> None:
         """Declare that any text of up to `most` characters (None: of any number) may follow in `state`, and no longer one.
 
-        A text of those ASCII characters whose bits are set and, if `wide`, of all others; `state` is one between characters.
+        A text of those ASCII characters whose bits are set and of others as `wide` says (0, or as for `loop_wide`); `state` is
+        one between characters.
         """
         limit = ANY_NUMBER if most is None else min(most, ANY_NUMBER)
-        flags = ASCII_KNOWN | COUNTED | (ALL_WIDE if wide else 0) | (limit << MOST_SHIFT)
+        flags = ASCII_KNOWN | COUNTED | wide | (limit << MOST_SHIFT)
         known = np.uint64(flags) | (self.loops[state, L_KNOWN] & np.uint64((1 << MOST_SHIFT) - 1))
         self.loops[state] = (ascii_bits & _LOW_HALF, ascii_bits >> 64, known)
 

@@ -9,19 +9,18 @@ character outside ASCII, and every character at all where the language lets any 
 
 from __future__ import annotations
 
-from functools import lru_cache
 from itertools import pairwise
 
 from constrained.automata.character_classes import (
-    ALL_WIDE,
+    WIDE_CHARACTERS,
     bare_ascii,
     character_classes,
-    holds_all_wide,
     is_bare,
     spread,
 )
 from constrained.automata.code_points import Pieces, add_code_points, blocks
 from constrained.automata.counted_strings import counted_state
+from constrained.automata.free_texts import free_texts
 from constrained.automata.machine import Machine
 from constrained.automata.outcomes import outcome_of
 from constrained.automata.transitions import Transitions
@@ -164,53 +163,30 @@ def expand_string(machine: Machine, canonical: bool, languages: Languages) -> Tr
         classes = character_classes(tuple([characters for characters, _ in steps]), True)
         states = tuple([string_state(machine, canonical, (to,)) for _, to in steps])
         made = spread(machine, classes, states)
-        counted = _counted(languages[0])
-        if counted is not None:
-            machine.counts(machine.state((expand_string, canonical, languages)), *counted)
         if classes.wide >= 0:
             own = machine.state((expand_string, canonical, languages))
             if _is_same(machine, states[classes.wide], own):
-                machine.loop_wide(own)
+                machine.loop_wide(own, classes.wide_flags)
         escapes = classes.needed or (classes.needless and not canonical)
     else:
         made = Transitions()
         pieces = next_states(machine, canonical, languages)
         add_code_points(machine, made, raw(pieces))
         wide = [(low, high, state) for low, high, state in pieces if high >= 0x80]
-        if sum([high - max(low, 0x80) + 1 for low, high, _ in wide]) == ALL_WIDE:
+        if sum([high - max(low, 0x80) + 1 for low, high, _ in wide]) == WIDE_CHARACTERS:
             own = machine.state((expand_string, canonical, languages))
             if all([_is_same(machine, state, own) for _, _, state in wide]):
                 machine.loop_wide(own)
         escapes = bool(escapable(pieces, canonical))
+    free = free_texts(languages)
+    if free is not None:
+        machine.counts(machine.state((expand_string, canonical, languages)), *free)
     if escapes:
         made.on(BACKSLASH, BACKSLASH, goto(machine.state((expand_escape, canonical, languages))))
     holds = sum(1 << index for index, rx in enumerate(languages) if rx.nullable)
     if holds:
         made.on(QUOTE, QUOTE, pop_after(outcome_of(machine, holds)))
     return made
-
-
-def _counted(rx: Rx) -> tuple[int, bool, int | None] | None:
-    """For a language that begins with a number of characters of a set and goes on with others, or may have any number.
-
-    Returns:
-        the characters that stand for themselves, as bits; whether those outside ASCII are all in the set; the number.
-    """
-    head, tail = (rx.a, rx.b) if rx.kind == CONCAT else (rx, EPSILON)
-    if head.kind != REPEAT or head.a.kind != CHARS or (head.most is None and not head.least):
-        return None
-    if head.most is not None and tail is not EPSILON:
-        first = [piece for characters, _ in moves(tail) for piece in characters.a]
-        if any(low <= above and high >= below for low, high in first for below, above in head.a.a):
-            return None
-    return *_plain_set(head.a), head.most
-
-
-@lru_cache(maxsize=1024)
-def _plain_set(characters: Rx) -> tuple[int, bool]:
-    """The characters of a set that stand for themselves in a string, as bits, and whether it holds all outside ASCII."""
-    bits = sum(1 << byte for low, high in bare_ascii(characters) for byte in range(low, high + 1))
-    return bits, holds_all_wide(characters)
 
 
 def _is_same(machine: Machine, state: int, own: int) -> bool:

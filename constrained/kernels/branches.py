@@ -25,11 +25,13 @@ from constrained.kernels.tables import (
     S_BASE,
     S_MAP,
     S_SLACK,
+    SPACELESS_WIDE,
     T_BYTE_DEPTH,
     T_END,
     T_HEIGHT,
     T_TOKENS,
     VALID_WIDE,
+    WIDE_SPACES,
 )
 
 Int32 = NDArray[np.int32]
@@ -41,11 +43,11 @@ B_LOW, B_HIGH = range(2)
 """Columns of what ASCII characters there are, uint64[nodes, 2]: a bit for each of 0-63 and 64-127."""
 L_LOW, L_HIGH, L_KNOWN = range(3)
 """Columns of the bytes that a state comes back to itself on, uint64[states, 3]: ASCII characters, and flags."""
-ASCII_KNOWN, ALL_WIDE, IS_STRING, NOT_KEPT, READS_KEYS, COUNTED = 1, 2, 4, 8, 16, 32
+ASCII_KNOWN, ALL_WIDE, IS_STRING, NOT_KEPT, READS_KEYS, COUNTED, MOST_WIDE = 1, 2, 4, 8, 16, 32, 64
 """Flags of L_KNOWN: the bits are there; every character outside ASCII leads back to the state; the state is one inside a
 string, whose local row may have been kept by an earlier process; it has been asked for and is not;
 the state is an open comma (`object_keys`); the bits are those of characters of which any may follow, in any order, but no more
-than the number from MOST_SHIFT on, whatever states they lead to."""
+than the number from MOST_SHIFT on, whatever states they lead to; ALL_WIDE holds of all but some of WIDE_SPACES."""
 MOST_SHIFT, ANY_NUMBER = 16, 0xFFFF
 
 _CONTINUES = np.zeros((8, 256), dtype=np.int8)
@@ -65,6 +67,16 @@ _CONTINUES[5, 0x80:0xA0] = 1
 _CONTINUES[6, 0x90:0xC0] = 2
 _CONTINUES[7, 0x80:0x90] = 2
 
+_SPACES = np.array(
+    sorted(
+        int.from_bytes(chr(character).encode(), "big")
+        for low, high in WIDE_SPACES
+        for character in range(low, high + 1)
+    ),
+    dtype=np.int64,
+)
+"""WIDE_SPACES in UTF-8, the bytes of each as one number."""
+
 
 @making_kernel
 def branch(trie: Int32, nodes: Int32, bytes_: UInt8, below: UInt64, lengths: Int32) -> None:
@@ -81,11 +93,17 @@ def branch(trie: Int32, nodes: Int32, bytes_: UInt8, below: UInt64, lengths: Int
     parents = np.zeros(count, dtype=np.int32)
     kids = np.zeros(count, dtype=np.int32)
     characters = np.zeros(count, dtype=np.int32)
+    tails = np.zeros(count, dtype=np.int64)  # the last three bytes on the way
     for node in range(1, count):
         depth = trie[node, T_BYTE_DEPTH] >> 8
         parents[node] = path[depth - 1]
         path[depth] = node
         kids[parents[node]] += 1
+        last = trie[node, T_BYTE_DEPTH] & 255
+        if depth > 1:
+            tails[node] = ((tails[parents[node]] & 0xFFFF) << 8) | last
+        else:
+            tails[node] = last
         characters[node] = characters[parents[node]] + (trie[node, T_BYTE_DEPTH] & 0xC0 != 0x80)
         for at in range(trie[node, T_TOKENS], trie[node + 1, T_TOKENS]):
             lengths[at] = characters[node]
@@ -100,12 +118,15 @@ def branch(trie: Int32, nodes: Int32, bytes_: UInt8, below: UInt64, lengths: Int
         free[parents[node]] += 1
     valid = np.full(count, 255, dtype=np.uint8)  # the automaton's states from which all that is below is valid
     wide = np.zeros(count, dtype=np.uint8)
+    spaces = np.zeros(count, dtype=np.uint8)
     for node in range(count - 1, -1, -1):
         byte = trie[node, T_BYTE_DEPTH] & 255
         here = place[node]
         kind = NONE_WIDE
         if wide[node]:
-            kind = VALID_WIDE if valid[node] & 1 else OTHER_WIDE
+            kind = OTHER_WIDE
+            if valid[node] & 1:
+                kind = VALID_WIDE if spaces[node] else SPACELESS_WIDE
         nodes[here, N_BYTE] = byte | (kind << 8) | (characters[node] << CHARACTERS_SHIFT)
         nodes[here, N_KIDS] = free[node] - kids[node]
         nodes[here, N_KIDS_END] = free[node]
@@ -127,6 +148,12 @@ def branch(trie: Int32, nodes: Int32, bytes_: UInt8, below: UInt64, lengths: Int
             below[above, B_HIGH] |= np.uint64(1) << np.uint64(byte - 64)
         if byte >= 128 or wide[node]:
             wide[parent] = 1
+        if spaces[node]:
+            spaces[parent] = 1
+        elif byte >= 128:
+            for space in _SPACES:
+                if tails[node] == space or (space < 0x10000 and tails[node] & 0xFFFF == space):
+                    spaces[parent] = 1
         before = 0
         for state in range(8):
             after = _CONTINUES[state, byte]
@@ -180,6 +207,8 @@ def keeps(
     known = int(loops[state, L_KNOWN])
     wide = (nodes[node, N_BYTE] >> 8) & 0xFF
     if wide == OTHER_WIDE or (wide == VALID_WIDE and known & ALL_WIDE == 0):
+        return -1
+    if wide == SPACELESS_WIDE and known & (ALL_WIDE | MOST_WIDE) == 0:
         return -1
     return known >> MOST_SHIFT if known & COUNTED else ANY_NUMBER
 

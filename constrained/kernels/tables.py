@@ -39,8 +39,14 @@ from CHARACTERS_SHIFT on how many characters begin on the way to it; its childre
 all of its subtree's end; its number in preorder; its depth from bit 16 on, and below that the length of the longest path
 from it."""
 CHARACTERS_SHIFT = 16
-NONE_WIDE, VALID_WIDE, OTHER_WIDE = range(3)
-"""Below a node: no byte from 128 on; some, and after a whole character all that is there is UTF-8; others."""
+NONE_WIDE, VALID_WIDE, OTHER_WIDE, SPACELESS_WIDE = range(4)
+"""Below a node: no byte from 128 on; some, and after a whole character all that is there is UTF-8; others; UTF-8 without
+WIDE_SPACES."""
+WIDE_SPACES = (
+    (0x85, 0x85), (0xA0, 0xA0), (0x1680, 0x1680), (0x2000, 0x200A), (0x2028, 0x2029), (0x202F, 0x202F), (0x205F, 0x205F),
+    (0x3000, 0x3000), (0xFEFF, 0xFEFF),
+)  # fmt: skip
+"""The characters outside ASCII that `\\s` stands for, or that `.` does not, in some dialect of regular expressions."""
 
 END_OF_TEXT = 256
 """The symbol after the last byte, dispatched like a byte."""

@@ -50,7 +50,7 @@ class CompletionStore:
         self.costs: NDArray[np.int32] = np.full(store.limits.states, -1, dtype=np.int32)
         self.growth: dict[int, int] = {}
         self.frames: NDArray[np.int32] = np.zeros((store.machine.horizon + 2, 3), dtype=np.int32)
-        self.over: NDArray[np.int32] = np.empty((len(store.token_ids) + 1, 3), dtype=np.int32)
+        self.over: NDArray[np.int32] = np.empty((len(store.tokens.token_ids) + 1, 3), dtype=np.int32)
         self._texts: OrderedDict[tuple[int, Stack], bytes] = OrderedDict()
         self._enough: OrderedDict[tuple[int, Stack], int] = OrderedDict()
         self._tokens: OrderedDict[tuple[int, Stack], tuple[int, ...]] = OrderedDict()

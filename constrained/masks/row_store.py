@@ -18,12 +18,13 @@ from constrained.kernels import machine as m
 from constrained.kernels import row_making as making
 from constrained.kernels import tables as t
 from constrained.kernels import walk_registers as w
-from constrained.kernels.branches import L_KNOWN, NOT_KEPT, branch
+from constrained.kernels.branches import L_KNOWN, NOT_KEPT
 from constrained.kernels.object_keys import keep_settled, settled_table
 from constrained.limits import DEFAULT_LIMITS, Limits
 from constrained.masks.generation import Generation
 from constrained.masks.kept_rows import LEAST_COST, STATE_COST, LocalRow, kept_rows
 from constrained.masks.tally import Counters, Tally
+from constrained.masks.token_tables import token_tables
 from constrained.vocabulary import Vocabulary
 from grammars.errors import LimitExceeded
 
@@ -53,6 +54,7 @@ class RowStore:
 
     Attributes:
         identity: a number that no other store of the process has.
+        tokens: the tables of the vocabulary.
         machine: the machine whose states rows are for.
         rows: the generation in use.  A number that was found before `rows` is read is a row of it iff it is `rows.first`
             or more.
@@ -64,28 +66,10 @@ class RowStore:
         self.identity = next(_NUMBERS)
         self.limits = limits
         self.size = vocabulary.size
-        offsets = vocabulary.table.offsets.tolist()
-        self.token_bounds: list[int] = offsets
-        self._blob: NDArray[np.uint8] = np.ascontiguousarray(vocabulary.table.blob)
+        self.tokens = tokens = token_tables(vocabulary)
+        self.token_bounds = tokens.bounds_list
         self.end_tokens = frozenset(vocabulary.eos_token_ids)
         self.machine = Machine(max(1, vocabulary.longest_token), limits)
-        trie = vocabulary.trie
-        nodes = len(trie.byte)
-        # one entry past the last node, so that its tokens have an end
-        self.trie: NDArray[np.int32] = np.zeros((nodes + 1, t.TRIE_COLUMNS), dtype=np.int32)
-        self.trie[:nodes, t.T_BYTE_DEPTH] = trie.byte.astype(np.int32) | (trie.depth.astype(np.int32) << 8)
-        self.trie[:nodes, t.T_END] = trie.end
-        self.trie[: nodes + 1, t.T_TOKENS] = trie.token_start
-        self.trie[:nodes, t.T_HEIGHT] = trie.height
-        self._nodes: NDArray[np.int32] = np.empty((nodes, t.NODE_COLUMNS), dtype=np.int32)
-        self._bytes: NDArray[np.uint8] = np.empty(nodes, dtype=np.uint8)
-        self._below: NDArray[np.uint64] = np.zeros((nodes, 2), dtype=np.uint64)
-        lengths: NDArray[np.int32] = np.zeros(len(trie.token_ids), dtype=np.int32)
-        branch(self.trie, self._nodes, self._bytes, self._below, lengths)
-        self.token_ids: NDArray[np.int32] = np.ascontiguousarray(trie.token_ids)
-        self.eos: NDArray[np.int32] = np.array(
-            [token for token in vocabulary.eos_token_ids if 0 <= token < vocabulary.size], dtype=np.int32
-        )
         words = vocabulary.row_words
         self.row_shape = (words,)
         depth = self.machine.horizon + 2
@@ -94,10 +78,9 @@ class RowStore:
         machine = self.machine
         self._fixed: dict[int, NDArray[Any]] = {
             h.T_STATES: machine.states, h.T_MAPS: machine.maps, h.T_ACTIONS: machine.actions, h.T_LOOPS: machine.loops,
-            h.T_NODES: self._nodes, h.T_BYTES: self._bytes, h.T_BELOW: self._below, h.T_TOKEN_IDS: self.token_ids,
-            h.T_EOS: self.eos, h.T_MEMO_USED: machine.memo_used, h.T_SETTLED: machine.settled, h.T_LENGTHS: lengths,
-            h.T_FRAMES: frames, h.T_SCRATCH: scratch, h.T_BLOB: self._blob,
-            h.T_BOUNDS: np.ascontiguousarray(vocabulary.table.offsets, dtype=np.int64),
+            h.T_NODES: tokens.nodes, h.T_BYTES: tokens.bytes, h.T_BELOW: tokens.below, h.T_TOKEN_IDS: tokens.token_ids,
+            h.T_LENGTHS: tokens.lengths, h.T_EOS: tokens.eos, h.T_BLOB: tokens.blob, h.T_BOUNDS: tokens.bounds,
+            h.T_MEMO_USED: machine.memo_used, h.T_SETTLED: machine.settled, h.T_FRAMES: frames, h.T_SCRATCH: scratch,
         }  # fmt: skip
         self.handles = h.handles_of(h.TABLES, self._fixed)
         self._budget = limits.bytes // _ROWS_SHARE
@@ -127,7 +110,7 @@ class RowStore:
         making.write_made(self.rows.handles, memo, own, registers, np.zeros(m.REGISTERS, dtype=np.int64), row)
         making.file_row_of(self.handles, memo, cells, registers)
         states[0, [t.S_ROW, t.S_LOCAL]] = -1
-        h.run_bytes(self.handles, memo, cells, self._blob[:0], np.zeros(7, dtype=np.int64))
+        h.run_bytes(self.handles, memo, cells, self.tokens.blob[:0], np.zeros(7, dtype=np.int64))
         m.memo_copy(memo[:0], memo)
         making.bytes_of_rows(registers, self.row_shape[0])
         keep_settled(np.frombuffer(b"{", dtype=np.uint8), settled_table(), np.zeros(16, dtype=np.int64), 0, 0)
@@ -180,7 +163,9 @@ class RowStore:
         registers[w.W_BUDGET] = self._budget
         for top in (w.W_POOL, w.W_EXITS, w.W_DENSE, w.W_LOCALS, w.W_RESUME, w.W_OPEN):
             registers[top] = 0
-        return Generation(int(registers[w.W_FIRST]), self._budget, self.row_shape[0], len(self._nodes), self._fixed)
+        return Generation(
+            int(registers[w.W_FIRST]), self._budget, self.row_shape[0], len(self.tokens.nodes), self._fixed
+        )
 
     @property
     def table(self) -> RowTable:
@@ -352,7 +337,7 @@ class RowStore:
     def _followed(self, token: int, cells: NDArray[np.int32], state: int, cell: int, top: int) -> tuple[int, int]:
         """State and cell after a token as a walk sees them."""
         position = np.array([state, cell, top, 0, 0, 0, 0], dtype=np.int64)
-        data = self._blob[self.token_bounds[token] : self.token_bounds[token + 1]]
+        data = self.tokens.blob[self.token_bounds[token] : self.token_bounds[token + 1]]
         machine = self.machine
         while h.run_bytes(self.handles, machine.memo, cells, data, position) == t.OPEN:
             position[5] = 0

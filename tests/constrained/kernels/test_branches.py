@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from constrained.automata.machine import Machine
 from constrained.automata.transitions import Transitions
-from constrained.kernels import handles as h
 from constrained.kernels import tables as t
-from constrained.kernels.branches import ANY_NUMBER, keeps, longest_allowed
+from constrained.kernels.branches import ALL_WIDE, ANY_NUMBER, MOST_WIDE, keeps, longest_allowed
 from constrained.masks.row_store import RowStore
 from constrained.vocabulary import Vocabulary
 from tests.constrained.kernels.twins import TINY
@@ -18,7 +17,8 @@ from tests.constrained.kernels.twins import TINY
 PIECES = st.sampled_from([*b"ab,]~", *"é€😀\x7f".encode(), 0xC0, 0xED, 0xA0, 0xF4, 0x90, 0xFF])
 TEXTS = st.lists(
     st.one_of(
-        st.lists(PIECES, min_size=1, max_size=5).map(bytes), st.text("aé€😀", min_size=1, max_size=3).map(str.encode)
+        st.lists(PIECES, min_size=1, max_size=5).map(bytes),
+        st.text("aé€😀\u2026\u2028\xa0\u3000\ufeff", min_size=1, max_size=3).map(str.encode),
     ),
     max_size=30,
 )
@@ -30,12 +30,29 @@ def stores(texts: list[bytes]) -> RowStore:
 
 def texts_of_nodes(store: RowStore) -> list[bytes]:
     """The text of each node, read off the children's bytes."""
-    found = [b""] * len(store._nodes)
-    for node, entry in enumerate(store._nodes.tolist()):
+    found = [b""] * len(store.tokens.nodes)
+    for node, entry in enumerate(store.tokens.nodes.tolist()):
         for kid in range(entry[t.N_KIDS], entry[t.N_KIDS_END]):
             assert node < kid
-            found[kid] = found[node] + bytes([store._bytes[kid]])
+            found[kid] = found[node] + bytes([store.tokens.bytes[kid]])
     return found
+
+
+SPACES = [chr(one).encode() for low, high in t.WIDE_SPACES for one in range(low, high + 1)]
+WIDE = st.sampled_from([0, ALL_WIDE, MOST_WIDE])
+
+
+def has_spaces(texts: list[bytes]) -> bool:
+    return any(space in text for space in SPACES for text in texts)
+
+
+def passes_wide(rests: list[bytes], flags: int) -> bool:
+    """Whether the characters outside ASCII in texts are among those that flags stand for."""
+    if all(byte < 128 for rest in rests for byte in rest):
+        return True
+    if not all(is_utf8_so_far(rest) for rest in rests):
+        return False
+    return flags == ALL_WIDE or (flags == MOST_WIDE and not has_spaces(rests))
 
 
 def characters(text: bytes) -> int:
@@ -64,8 +81,8 @@ def test_nodes_are_the_prefixes_of_tokens_with_the_tokens_at_and_below_them(text
     found = texts_of_nodes(store)
     assert sorted(found) == sorted({token[:end] for token in tokens for end in range(len(token) + 1)})
     order = {text: number for number, text in enumerate(sorted(found))}
-    ids, lengths = store.token_ids.tolist(), store._fixed[h.T_LENGTHS]
-    for text, entry in zip(found, store._nodes.tolist(), strict=True):
+    ids, lengths = store.tokens.token_ids.tolist(), store.tokens.lengths
+    for text, entry in zip(found, store.tokens.nodes.tolist(), strict=True):
         below = [other for other in found if other.startswith(text)]
         assert entry[t.N_BYTE] & 255 == (text[-1] if text else 0)
         assert entry[t.N_ORDER] == order[text]
@@ -85,14 +102,15 @@ def test_what_a_subtree_is_made_of_is_what_its_texts_are_made_of(texts: list[byt
     found = texts_of_nodes(store)
     for node, text in enumerate(found):
         rests = [other[len(text) :] for other in found if other.startswith(text)]
-        low, high = store._below[node].tolist()
+        low, high = store.tokens.below[node].tolist()
         assert {byte for byte in range(128) if (low | high << 64) >> byte & 1} == {
             byte for rest in rests for byte in rest if byte < 128
         }
         wide = any(byte >= 128 for rest in rests for byte in rest)
         valid = all(is_utf8_so_far(rest) for rest in rests)
-        kind = t.NONE_WIDE if not wide else t.VALID_WIDE if valid else t.OTHER_WIDE
-        assert int(store._nodes[node, t.N_BYTE]) >> 8 & 255 == kind
+        spaces = has_spaces(rests)
+        kind = t.NONE_WIDE if not wide else (t.VALID_WIDE if spaces else t.SPACELESS_WIDE) if valid else t.OTHER_WIDE
+        assert int(store.tokens.nodes[node, t.N_BYTE]) >> 8 & 255 == kind
 
 
 def _expand(machine: Machine, back: bytes, far: bytes) -> Transitions:
@@ -106,53 +124,50 @@ def _expand(machine: Machine, back: bytes, far: bytes) -> Transitions:
 
 
 @settings(max_examples=100)
-@given(TEXTS, st.sets(st.sampled_from(b"ab,]~\x7f")), st.sets(st.sampled_from(b"ab,]~\x7f")), st.booleans())
+@given(TEXTS, st.sets(st.sampled_from(b"ab,]~\x7f")), st.sets(st.sampled_from(b"ab,]~\x7f")), WIDE)
 def test_a_subtree_keeps_a_state_that_all_its_bytes_lead_back_to(
-    texts: list[bytes], back: set[int], far: set[int], all_wide: bool
+    texts: list[bytes], back: set[int], far: set[int], flags: int
 ) -> None:
     store = stores(texts)
     machine = store.machine
     state = machine.state((_expand, bytes(sorted(back)), bytes(sorted(far - back))))
-    arguments = machine.states, machine.maps, machine.actions, machine.loops, store._nodes, store._below
-    assert all(keeps(*arguments, state, node, machine.horizon) == -1 for node in range(len(store._nodes)))
+    arguments = machine.states, machine.maps, machine.actions, machine.loops, store.tokens.nodes, store.tokens.below
+    assert all(keeps(*arguments, state, node, machine.horizon) == -1 for node in range(len(store.tokens.nodes)))
     machine.expand(state)
-    if all_wide:
-        machine.loop_wide(state)
+    machine.loop_wide(state, flags)
     found = texts_of_nodes(store)
     for node, text in enumerate(found):
         rests = [other[len(text) :] for other in found if other.startswith(text)]
         plain = all(byte in back for rest in rests for byte in rest if byte < 128)
-        wide = any(byte >= 128 for rest in rests for byte in rest)
-        expected = plain and (not wide or (all_wide and all(is_utf8_so_far(rest) for rest in rests)))
+        expected = plain and passes_wide(rests, flags)
         assert keeps(*arguments, state, node, machine.horizon) == (ANY_NUMBER if expected else -1)
 
 
 @settings(max_examples=100)
-@given(TEXTS, st.sets(st.sampled_from(b"ab,]~\x7f")), st.booleans(), st.none() | st.integers(0, 5))
+@given(TEXTS, st.sets(st.sampled_from(b"ab,]~\x7f")), WIDE, st.none() | st.integers(0, 5))
 def test_characters_that_are_only_counted_pass_up_to_their_number(
-    texts: list[bytes], counted: set[int], wide: bool, most: int | None
+    texts: list[bytes], counted: set[int], flags: int, most: int | None
 ) -> None:
     store = stores(texts)
     machine = store.machine
     state = machine.state((_expand, b"", b"ab"))
-    arguments = machine.states, machine.maps, machine.actions, machine.loops, store._nodes, store._below
-    machine.counts(state, sum(1 << byte for byte in counted), wide, most)
+    arguments = machine.states, machine.maps, machine.actions, machine.loops, store.tokens.nodes, store.tokens.below
+    machine.counts(state, sum(1 << byte for byte in counted), flags, most)
     assert keeps(*arguments, state, 0, machine.horizon) == -1
     machine.expand(state)
-    found, tokens, lengths = texts_of_nodes(store), [*texts, b"a"], store._fixed[h.T_LENGTHS]
+    found, tokens, lengths = texts_of_nodes(store), [*texts, b"a"], store.tokens.lengths
     for node, text in enumerate(found):
         rests = [other[len(text) :] for other in found if other.startswith(text)]
         plain = all(byte in counted for rest in rests for byte in rest if byte < 128)
-        has_wide = any(byte >= 128 for rest in rests for byte in rest)
         passing = keeps(*arguments, state, node, machine.horizon)
-        if not plain or (has_wide and not (wide and all(is_utf8_so_far(rest) for rest in rests))):
+        if not plain or not passes_wide(rests, flags):
             assert passing == -1
             continue
         assert passing == (ANY_NUMBER if most is None else most)
-        longest = longest_allowed(store._nodes, node, passing)
-        entry = store._nodes[node].tolist()
+        longest = longest_allowed(store.tokens.nodes, node, passing)
+        entry = store.tokens.nodes[node].tolist()
         for at in range(entry[t.N_TOKENS], entry[t.N_TOKENS_ALL]):
-            rest = tokens[int(store.token_ids[at])][len(text) :]
+            rest = tokens[int(store.tokens.token_ids[at])][len(text) :]
             assert (lengths[at] <= longest) == (most is None or characters(rest) <= most)
 
 
@@ -161,7 +176,7 @@ def test_a_state_is_kept_by_what_leads_to_one_that_soon_cannot_be_told_from_it()
     machine = store.machine
     near, state = machine.state((_expand, b"x", b"")), machine.state((_expand_to, b"ab", "near"))
     machine.expand(state)
-    arguments = machine.states, machine.maps, machine.actions, machine.loops, store._nodes, store._below
+    arguments = machine.states, machine.maps, machine.actions, machine.loops, store.tokens.nodes, store.tokens.below
     for slack, kept in ((machine.horizon - 2, -1), (machine.horizon - 1, ANY_NUMBER)):
         machine.rest_on(near, state, slack)
         machine.loops[state] = np.uint64(0)

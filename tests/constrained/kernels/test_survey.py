@@ -35,13 +35,13 @@ def test_a_survey_lists_every_token_over_the_limit(
         cell_costs[depth] = cell_costs[depth - 1] + prices[then]
     costs = np.full(TINY.states, -1, dtype=np.int32)
     frames = np.full((machine.horizon + 2, 3), -7, dtype=np.int32)
-    over = np.zeros((len(store.token_ids) + 1, 3), dtype=np.int32)
+    over = np.zeros((len(store.tokens.token_ids) + 1, 3), dtype=np.int32)
     registers = np.zeros(9, dtype=np.int64)
     registers[s.V_STATE], registers[s.V_CELL], registers[s.V_TOP] = loaded.state(here[0]), cell, top
     registers[s.V_LIMIT] = limit
     while True:
         status = s.survey(
-            machine.states, machine.maps, machine.actions, machine.memo, cells, store.trie, store.token_ids, frames,
+            machine.states, machine.maps, machine.actions, machine.memo, cells, store.tokens.trie, store.tokens.token_ids, frames,
             costs, cell_costs, over, registers,
         )  # fmt: skip
         if status == t.OK:
