@@ -8,7 +8,7 @@ from dataclasses import replace
 from grammars.context_free.grammar import ContextFree, Embedded, Rule, Terminal
 from grammars.errors import UnsupportedFeature
 from grammars.regular import NONE, Rx
-from grammars.regular.build import difference
+from grammars.regular.booleans import difference
 from grammars.regular.rx import EPSILON
 
 Resolved = Rx | ContextFree | None

@@ -4,16 +4,8 @@ Every constructor normalises, so equality of normal forms is identity; derivativ
 on the node, and lead to live languages only.  See docs/regex.md.
 """
 
-from grammars.regular.build import (
-    ALL,
-    complement,
-    concat,
-    difference,
-    intersect,
-    literals,
-    repeat,
-    union,
-)
+from grammars.regular.build import ALL, concat, literals, repeat, union  # isort: skip - before its other half
+from grammars.regular.booleans import complement, difference, intersect
 from grammars.regular.charset import ANY, chars
 from grammars.regular.counters import NO_COUNTERS, completion_bound, counter_slack, relax_counters
 from grammars.regular.derive import derivative, derivatives, matches, moves

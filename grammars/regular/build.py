@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from operator import attrgetter
 
-from grammars.regular.charset import ANY, from_ranges, invert_ranges, join_all, meet, minus
+from grammars.regular import booleans  # each needs the other: a union of complements is a complement
+from grammars.regular.charset import ANY, join_all
+from grammars.regular.repeat_bounds import merge_spans, nested_bounds
 from grammars.regular.rx import (
     BOOLEAN,
     CHARS,
@@ -20,7 +22,6 @@ from grammars.regular.rx import (
     EPSILON,
     EXACT,
     HEAD_ALL,
-    INTERSECT,
     LITERAL,
     NONE,
     REPEAT,
@@ -33,9 +34,8 @@ from grammars.regular.rx import (
 )
 from grammars.regular.words import SMALL, as_text, count, listed, literal, word_parts
 
-_by_order = attrgetter("order", "serial")
-
-_FILTERED_WORDS = 64
+by_order = attrgetter("order", "serial")
+"""How operands are sorted."""
 
 
 def literals(words: Iterable[str]) -> Rx:
@@ -44,9 +44,6 @@ def literals(words: Iterable[str]) -> Rx:
     Texts with lone surrogates are left out: they are no sequences of scalar values.
     """
     return union(*word_parts(words))
-
-
-# --- repetition ------------------------------------------------------------------------------------------------------
 
 
 def repeat(rx: Rx, least: int = 0, most: int | None = None) -> Rx:
@@ -66,7 +63,7 @@ def repeat(rx: Rx, least: int = 0, most: int | None = None) -> Rx:
         if rx.nullable and most is None:
             rx = _loop_body(rx)
     if rx.kind == REPEAT:
-        merged = _nested_bounds(rx.least, rx.most, least, most)
+        merged = nested_bounds(rx.least, rx.most, least, most)
         if merged is not None:
             rx = rx.a
             least, most = merged
@@ -95,19 +92,6 @@ def _repeat_node(rx: Rx, least: int, most: int | None) -> Rx:
     return intern(key, nullable, order, least * rx.low, high, flags, rx, least=least, most=most)
 
 
-def _nested_bounds(
-    inner_least: int, inner_most: int | None, least: int, most: int | None
-) -> tuple[int, int | None] | None:
-    """Bounds of (x{a,b}){m,n} as one repeat of x, where the exponents have no gaps."""
-    if inner_most is None:
-        if least == 0 and inner_least > 1:
-            return None
-        return inner_least * least, None
-    if least != most and least * (inner_most - inner_least) + 1 < inner_least:
-        return None
-    return inner_least * least, None if most is None else inner_most * most
-
-
 def without_empty(rx: Rx) -> Rx:
     """A language equal to `rx` but for the empty word, where that is cheap to say, else `rx` itself."""
     if rx.kind == REPEAT and rx.least == 0 and not rx.a.nullable:
@@ -128,9 +112,6 @@ def _loop_body(rx: Rx) -> Rx:
 
 
 ALL = repeat(ANY, 0, None)
-
-
-# --- concatenation ---------------------------------------------------------------------------------------------------
 
 
 def concat(*rs: Rx) -> Rx:
@@ -229,9 +210,6 @@ def _merge_neighbours(head: Rx, first: Rx) -> Rx | None:
             return repeat(head, first.least + 1, None if first.most is None else first.most + 1)
         return None
     return repeat(head, 2, 2) if head is first else None
-
-
-# --- union -----------------------------------------------------------------------------------------------------------
 
 
 def union(*rs: Rx) -> Rx:
@@ -355,7 +333,7 @@ def _merge_repeats(terms: set[Rx], empty: bool) -> bool:
             spans.append((0, 0))
         if len(spans) < 2:
             continue
-        merged = _merge_spans(spans)
+        merged = merge_spans(spans)
         if len(merged) == len(spans):
             continue
         terms.difference_update(users)
@@ -385,28 +363,16 @@ def _merge_repeats(terms: set[Rx], empty: bool) -> bool:
     return empty
 
 
-def _merge_spans(spans: list[tuple[int, int | None]]) -> list[tuple[int, int | None]]:
-    spans.sort(key=lambda span: span[0])
-    out: list[tuple[int, int | None]] = [spans[0]]
-    for least, most in spans[1:]:
-        first, last = out[-1]
-        if last is None or least <= last + 1:
-            out[-1] = (first, None if last is None or most is None else max(last, most))
-        else:
-            out.append((least, most))
-    return out
-
-
 def _union_node(terms: set[Rx]) -> Rx:
     complements = [rx for rx in terms if rx.kind == COMPLEMENT]
     if complements:
-        inside = intersect(*[rx.a for rx in complements])
+        inside = booleans.intersect(*[rx.a for rx in complements])
         if any(rx.a in terms for rx in complements):
             return ALL
         if len(complements) > 1:
             terms.difference_update(complements)
-            return union(complement(inside), *terms)
-    children = tuple(sorted(terms, key=_by_order))
+            return union(booleans.complement(inside), *terms)
+    children = tuple(sorted(terms, key=by_order))
     key = (UNION, *[rx.serial for rx in children])
     found = lookup(key)
     if found is not None:
@@ -423,164 +389,3 @@ def _union_node(terms: set[Rx]) -> Rx:
         high = None if high is None or rx.high is None else max(high, rx.high)
     order = hash((UNION, *[rx.order for rx in children]))
     return intern(key, nullable, order, low, high, flags | boolean, children)
-
-
-# --- intersection and complement -------------------------------------------------------------------------------------
-
-
-def intersect(*rs: Rx) -> Rx:
-    """What is in all of the languages."""
-    if len(rs) == 2:
-        left, right = rs
-        if left.kind == REPEAT and left.a is ANY and right.kind in _NOT_MERGED:
-            return _of_lengths(right, left)
-        if right.kind == REPEAT and right.a is ANY and left.kind in _NOT_MERGED:
-            return _of_lengths(left, right)
-    terms: set[Rx] = set()
-    excluded: list[Rx] = []
-    run: tuple[Rx, int, int | None] | None = None
-    stack = list(rs)
-    while stack:
-        rx = stack.pop()
-        kind = rx.kind
-        if rx is NONE:
-            return NONE
-        if kind == INTERSECT:
-            stack.extend(rx.a)
-        elif kind == COMPLEMENT:
-            excluded.append(rx.a)
-        elif rx is ALL:
-            pass
-        elif kind == CHARS or (kind == REPEAT and rx.a.kind == CHARS):
-            span = (rx, 1, 1) if kind == CHARS else (rx.a, rx.least, rx.most)
-            run = span if run is None else _meet_runs(run, span)
-        else:
-            terms.add(rx)
-    if run is not None:
-        letters, least, most = run
-        if most is not None and least > most:
-            return NONE
-        one = (EPSILON if least == 0 else NONE) if letters is NONE else repeat(letters, least, most)
-        if one is NONE or (not terms and not excluded):
-            return one
-        if one is not ALL:
-            terms.add(_relax_length(one, terms) if letters is ANY else one)
-            terms.discard(ALL)
-    if not terms:
-        return complement(union(*excluded)) if excluded else ALL
-    low = max(rx.low for rx in terms)
-    if any(rx.high is not None and rx.high < low for rx in terms):
-        return NONE
-    if excluded:
-        outside = union(*excluded)
-        if outside is ALL or outside in terms:
-            return NONE
-        if outside.kind == UNION and any(child in terms for child in outside.a):
-            return NONE
-        if outside is not NONE:
-            terms.add(complement(outside))
-    if len(terms) == 1:
-        (only,) = terms
-        return only
-    if EPSILON in terms:
-        return EPSILON if all(rx.nullable for rx in terms) else NONE
-    finite = _finite(terms)
-    return finite if finite is not None else _intersect_node(terms)
-
-
-_NOT_MERGED = frozenset({CONCAT, UNION})
-
-
-def _of_lengths(rx: Rx, counter: Rx) -> Rx:
-    """`intersect` of a sequence or a union and a condition on the length, which is what counted strings step through."""
-    least, most = counter.least, counter.most
-    if (most is not None and rx.low > most) or (rx.high is not None and rx.high < least):
-        return NONE
-    counter = _relax_length(counter, {rx})
-    return rx if counter is ALL else _intersect_node({rx, counter})
-
-
-def _meet_runs(x: tuple[Rx, int, int | None], y: tuple[Rx, int, int | None]) -> tuple[Rx, int, int | None]:
-    most = x[2] if y[2] is None else y[2] if x[2] is None else min(x[2], y[2])
-    return meet(x[0], y[0]), max(x[1], y[1]), most
-
-
-def _relax_length(counter: Rx, others: set[Rx]) -> Rx:
-    """A length condition less the bounds that the other operands keep anyway."""
-    if counter is ANY:
-        return counter
-    least, most = counter.least, counter.most
-    if any(rx.low >= least for rx in others):
-        least = 0
-    if most is not None and any(rx.high is not None and rx.high <= most for rx in others):
-        most = None
-    return repeat(ANY, least, most)
-
-
-def _finite(terms: set[Rx]) -> Rx | None:
-    """An intersection with a character set or a few words is worked out at once."""
-    for rx in terms:
-        if rx.kind == CHARS:
-            from grammars.regular.derive import raw_moves
-
-            result = rx
-            for other in terms:
-                if other is not rx:
-                    inside = [chars for chars, target in raw_moves(other) if target.nullable]
-                    result = meet(result, join_all(inside))
-            return result
-        if rx.kind == LITERAL or (rx.kind == WORDS and count(rx) <= _FILTERED_WORDS):
-            from grammars.regular.derive import matches
-
-            others = [other for other in terms if other is not rx]
-            kept = [word for word in listed(rx) if all(matches(other, word) for other in others)]
-            return union(*word_parts(kept))
-    return None
-
-
-def _intersect_node(terms: set[Rx]) -> Rx:
-    children = tuple(sorted(terms, key=_by_order))
-    key = (INTERSECT, *[rx.serial for rx in children])
-    found = lookup(key)
-    if found is not None:
-        return found
-    nullable = all(rx.nullable for rx in children)
-    low = max(rx.low for rx in children)
-    bounds = [rx.high for rx in children if rx.high is not None]
-    flags = HEAD_ALL | TAIL_ALL
-    for rx in children:
-        flags &= rx.flags
-    order = hash((INTERSECT, *[rx.order for rx in children]))
-    return intern(key, nullable, order, low, min(bounds) if bounds else None, flags | BOOLEAN, children)
-
-
-def complement(rx: Rx) -> Rx:
-    """The texts that are not in the language."""
-    kind = rx.kind
-    if rx is NONE:
-        return ALL
-    if rx is ALL:
-        return NONE
-    if kind == COMPLEMENT:
-        inner: Rx = rx.a
-        return inner
-    if rx is EPSILON:
-        return repeat(ANY, 1, None)
-    if kind == CHARS:
-        return union(EPSILON, from_ranges(invert_ranges(rx.a)), repeat(ANY, 2, None))
-    if kind == REPEAT and rx.a is ANY:
-        below = repeat(ANY, 0, rx.least - 1) if rx.least else NONE
-        return union(below, NONE if rx.most is None else repeat(ANY, rx.most + 1, None))
-    key = (COMPLEMENT, rx.serial)
-    found = lookup(key)
-    if found is not None:
-        return found
-    order = hash((COMPLEMENT, rx.order))
-    return intern(key, not rx.nullable, order, 1 if rx.nullable else 0, None, BOOLEAN, rx)
-
-
-def difference(left: Rx, right: Rx) -> Rx:
-    """What is in `left` and not in `right`."""
-    if left.kind == CHARS and right.kind == CHARS:
-        return minus(left, right)
-    return intersect(left, complement(right))

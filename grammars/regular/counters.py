@@ -6,7 +6,8 @@ so states that differ only in such counters have the same mask.
 
 from __future__ import annotations
 
-from grammars.regular.build import follow, intersect, repeat, union
+from grammars.regular.booleans import intersect
+from grammars.regular.build import follow, repeat, union
 from grammars.regular.charset import ANY
 from grammars.regular.rx import BOOLEAN, CONCAT, EXACT, INTERSECT, REPEAT, UNION, Rx
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from grammars.effort import spend
-from grammars.regular.build import ALL, complement, follow, intersect, repeat, union
+from grammars.regular.booleans import complement, intersect
+from grammars.regular.build import ALL, follow, repeat, union
 from grammars.regular.charset import ANY, chars, contains, join_all, meet, minus, single
 from grammars.regular.counters import completion_bound
 from grammars.regular.rx import (

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from grammars.regular.build import complement, concat, intersect, literals, repeat, union
+from grammars.regular.booleans import complement, intersect
+from grammars.regular.build import concat, literals, repeat, union
 from grammars.regular.charset import from_ranges
 from grammars.regular.rx import (
     CHARS,

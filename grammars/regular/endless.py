@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 
-from grammars.regular.build import intersect
+from grammars.regular.booleans import intersect
 from grammars.regular.charset import ANY
 from grammars.regular.derive import raw_moves
 from grammars.regular.rx import BOOLEAN, INTERSECT, NONE, REPEAT, Rx

@@ -6,7 +6,7 @@ import heapq
 
 from grammars.effort import bounded
 from grammars.errors import LimitExceeded
-from grammars.regular.build import difference
+from grammars.regular.booleans import difference
 from grammars.regular.charset import ANY, sample
 from grammars.regular.derive import moves, raw_moves
 from grammars.regular.endless import is_endless, less_length
