@@ -116,7 +116,7 @@ class Machine:
 
     def _compile_kernels(self) -> None:
         """Call each kernel once, so that no step waits for one to be compiled, or read from disk."""
-        nothing: NDArray[np.uint8] = np.empty(0, dtype=np.uint8)
+        nothing: NDArray[np.uint8] = np.frombuffer(b"?", dtype=np.uint8)[:0]  # not to be written, as what spells names
         write_literal(self.states, self.actions, nothing, 0, 0, 0, 0)
         write_beside(self.states, self.actions, nothing.astype(np.int32), nothing.astype(np.int64), 0, 0, 0, 0)
         memo = np.full((2, 2), -1, dtype=np.int64)
