@@ -90,7 +90,8 @@ def attend(
     if backend not in BACKENDS:
         raise EngineError(f"unknown attention backend {backend!r}: choose {', '.join(BACKENDS)}")
     if softcap:
-        note("products")
+        if not torch.compiler.is_compiling():
+            note("products")
         return _attend_with_softcap(queries, keys, values, mask, causal, scale, softcap)
     # Asking for grouping where there is none would keep torch from its fused kernels on some devices.
     grouped = queries.shape[1] != keys.shape[1]
@@ -123,8 +124,9 @@ def _sdpa(
     grouped: bool = False,
 ) -> Tensor:
     """`scaled_dot_product_attention`; torch is asked for its choice when somebody wants to know it."""
-    shapes = queries.shape, keys.shape, values.shape, None if mask is None else mask.shape
-    note(lambda: _choice(shapes, queries.dtype, queries.device, causal, grouped))
+    if not torch.compiler.is_compiling():
+        shapes = queries.shape, keys.shape, values.shape, None if mask is None else mask.shape
+        note(lambda: _choice(shapes, queries.dtype, queries.device, causal, grouped))
     mixed: Tensor = F.scaled_dot_product_attention(
         queries, keys, values, mask, 0.0, causal, scale=scale, enable_gqa=grouped
     )

@@ -12,6 +12,7 @@ from torch import Tensor
 from engine.attention import attend
 from engine.config import ModelConfig
 from engine.experts import Experts
+from engine.fixed_step import FixedStep
 from engine.latent_attention import LatentAttention
 from engine.layers import GatedMLP, Linear, RMSNorm
 from engine.packed import make_linear
@@ -25,7 +26,7 @@ class Attention(Protocol):
     layer: int
     output: Linear
 
-    def __call__(self, x: Tensor, step: Step) -> Tensor:
+    def __call__(self, x: Tensor, step: Step | FixedStep) -> Tensor:
         """[batch, new, hidden], normalised → [batch, new, output's inputs]."""
 
     @property
@@ -50,7 +51,7 @@ class SelfAttention:
             self.query_norm = RMSNorm(weights[name + "query_norm.weight"], config.norm_eps)
             self.key_norm = RMSNorm(weights[name + "key_norm.weight"], config.norm_eps)
 
-    def __call__(self, x: Tensor, step: Step) -> Tensor:
+    def __call__(self, x: Tensor, step: Step | FixedStep) -> Tensor:
         batch, new, _ = x.shape
         turned_heads = self.query_heads + self.kv_heads
         heads = self.qkv(x).view(batch, new, turned_heads + self.kv_heads, self.head_dim)
@@ -110,7 +111,7 @@ class Block:
             gate_up, down = make_linear(weights, name + "gate_up"), make_linear(weights, name + "down")
             self.mlp = GatedMLP(gate_up, down, config.activation)
 
-    def __call__(self, x: Tensor, step: Step) -> Tensor:
+    def __call__(self, x: Tensor, step: Step | FixedStep) -> Tensor:
         """`x` [batch, new, hidden] → the same shape."""
         mixed = self.attention(self.attention_norm(x), step)
         if self.attention_post_norm is None:

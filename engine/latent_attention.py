@@ -14,6 +14,7 @@ from torch import Tensor
 
 from engine.attention import attend
 from engine.config import LatentConfig, ModelConfig
+from engine.fixed_step import FixedStep
 from engine.layers import Linear, RMSNorm
 from engine.packed import make_linear
 from engine.rope import RotaryEmbedding, rotate
@@ -49,7 +50,7 @@ class LatentAttention:
         self._to_keys = expansion[:, : latent.unrotated].contiguous()
         self._to_values = expansion[:, latent.unrotated :].transpose(1, 2).contiguous()
 
-    def __call__(self, x: Tensor, step: Step) -> Tensor:
+    def __call__(self, x: Tensor, step: Step | FixedStep) -> Tensor:
         batch, new, _ = x.shape
         latent, rotation = self.latent, step.rotation(self.rotary)
         source = x if self.query_latent is None else self.query_latent_norm(self.query_latent(x))

@@ -14,10 +14,11 @@ from torch import Tensor
 from engine import caches
 from engine.attention import Backend
 from engine.blocks import Block
-from engine.caches import Cache, QuantizedCache
+from engine.caches import Cache, QuantizedCache, StaticCache
 from engine.config import ModelConfig
 from engine.devices import Packing
 from engine.errors import CacheError, ContextError, EngineError, TrainingError
+from engine.fixed_step import FixedDecoder, FixedStep
 from engine.layers import Linear, RMSNorm
 from engine.packed import PackedLinear, make_linear
 from engine.rope import RotaryEmbedding
@@ -50,6 +51,8 @@ class Model:
         local = rotary
         if config.local_rope is not None:
             local = RotaryEmbedding(config.local_rope, config.rotated, self.device, self.dtype)
+
+        self._rotaries = (rotary, local)
 
         def rotary_of(layer: int) -> RotaryEmbedding | None:
             if layer in config.unrotated_layers:
@@ -127,6 +130,8 @@ class Model:
             order = (torch.arange(new, device=self.device) + shift) % new
             input_ids = input_ids.gather(1, order)
 
+        if isinstance(cache, StaticCache) and cache.runner != "plain" and counts == (1,) * batch and layers is None:
+            return self._decode_fixed(input_ids, cache, logits)
         hidden = self._states(input_ids, cache, counts, layers)
         if logits == "last":
             return self.head(_last(hidden, counts))
@@ -140,6 +145,28 @@ class Model:
 
     __call__ = forward
 
+    def _decode_fixed(self, input_ids: Tensor, cache: StaticCache, logits: Literal["last", "all"] | int) -> Tensor:
+        self._check_context(max(self._held(input_ids.shape[0], cache)) + 1)
+        cache.begin(1)
+        if cache.decoder is None:
+            cache.decoder = FixedDecoder(self, cache, cache.runner)
+        rows = cache.decoder.run(input_ids)
+        cache.advance(1)
+        return rows if logits == "last" else rows.unsqueeze(1)
+
+    def fixed_step(self, input_ids: Tensor, step: FixedStep) -> Tensor:
+        """Logits float32 [batch, vocab_size] behind one token a row, int64 [batch, 1]; the cache of `step` is written and
+        not advanced.  Depends on no value of a tensor, so that it can be compiled and captured."""
+        x = self.embed(input_ids)
+        for block in self._blocks:
+            x = block(x, step)
+        return self.head(x[:, -1])
+
+    def reach(self, positions: int) -> None:
+        """Has the tables of all rotations reach so far, so that none grows within a step."""
+        for rotary in self._rotaries:
+            rotary.reach(positions)
+
     @torch.inference_mode()
     def states(self, input_ids: Tensor, cache: Cache | None = None) -> Tensor:
         """What `head` makes logits of: the states behind the last layer, [batch, new, hidden]; otherwise as `forward`."""
@@ -151,12 +178,7 @@ class Model:
         """[batch, new, hidden] of rows of tokens, of which the first `counts` are committed to the cache."""
         batch, new = input_ids.shape
         held = self._held(batch, cache)
-        longest = max(length + count for length, count in zip(held, counts, strict=True))
-        if longest > self.config.context_length:
-            raise ContextError(
-                f"{longest} tokens do not fit into the model's context of {self.config.context_length}: "
-                "shorten the prompt or lower max_tokens"
-            )
+        self._check_context(max(length + count for length, count in zip(held, counts, strict=True)))
         if cache is not None:
             cache.begin(new, counts)
         step = Step(held, new, cache, self.backend, self.device)
@@ -167,7 +189,7 @@ class Model:
             cache.advance(counts)
         return x
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def embed(self, input_ids: Tensor) -> Tensor:
         """What the first layer gets: [..., hidden] of int64 [...]."""
         x = F.embedding(input_ids, self._embedding)
@@ -175,12 +197,19 @@ class Model:
             x = x * torch.tensor(self.config.embedding_scale, dtype=x.dtype)
         return x
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def head(self, hidden: Tensor) -> Tensor:
         """Logits float32 [..., vocab_size] of hidden states [..., hidden] behind the last layer."""
         logits = self._head(self._norm(hidden)).float()
         cap = self.config.logit_softcap
         return (logits / cap).tanh() * cap if cap else logits
+
+    def _check_context(self, longest: int) -> None:
+        if longest > self.config.context_length:
+            raise ContextError(
+                f"{longest} tokens do not fit into the model's context of {self.config.context_length}: "
+                "shorten the prompt or lower max_tokens"
+            )
 
     def _counts(self, batch: int, new: int, lengths: Sequence[int] | None) -> tuple[int, ...]:
         if lengths is None:
@@ -228,6 +257,11 @@ class Model:
         """How the layers' weights are packed for decoding; `None`: not at all."""
         first = self._blocks[0].attention.output
         return first.packing if isinstance(first, PackedLinear) else None
+
+    @property
+    def has_blocked_weights(self) -> bool:
+        """Whether weights are held in oneDNN's layout (`engine.layers.Linear`)."""
+        return self._blocks[0].attention.output.packed or self._head.packed
 
     def read_bytes(self, rows: int) -> int:
         """Bytes of weights that a step of so many rows of activations reads: every matrix once, packed ones as they are

@@ -95,18 +95,23 @@ class RotaryEmbedding:
 
     def _make(self, positions: int) -> tuple[Tensor, Tensor]:
         # Angles are taken in float32 whatever the model's dtype: bfloat16 cannot count past 256.
-        angles = torch.outer(torch.arange(positions, dtype=torch.float32), self._frequencies)
-        cos, sin = angles.cos() * self._scale, angles.sin() * self._scale
-        return (
-            torch.cat((cos, cos), dim=-1).to(self._device, self._dtype),
-            torch.cat((-sin, sin), dim=-1).to(self._device, self._dtype),
-        )
+        with torch.inference_mode(False):  # the tables outlive the forward pass in which they are made
+            angles = torch.outer(torch.arange(positions, dtype=torch.float32), self._frequencies)
+            cos, sin = angles.cos() * self._scale, angles.sin() * self._scale
+            return (
+                torch.cat((cos, cos), dim=-1).to(self._device, self._dtype),
+                torch.cat((-sin, sin), dim=-1).to(self._device, self._dtype),
+            )
 
     def _reaching(self, positions: int) -> tuple[Tensor, Tensor]:
         """The tables, grown to `positions` rows at least; replaced as a whole: other threads may be reading."""
         if positions > self._tables[0].shape[0]:
             self._tables = self._make(max(positions, 2 * self._tables[0].shape[0]))
         return self._tables
+
+    def reach(self, positions: int) -> None:
+        """Has the tables hold so many positions."""
+        self._reaching(positions)
 
     def at(self, start: int, count: int) -> tuple[Tensor, Tensor]:
         """Cosines and sines of positions start … start + count - 1, each [count, 1, head_dim]."""

@@ -63,7 +63,8 @@ def create(
         device, dtype: those of the model (`Model.new_cache` fills them in).
         capacity: slots per row to allocate at once; 0 lets the kind choose (`"static"`: the model's whole context; the
             others: none yet).  The most that `"static"` and `"paged"` hold, where it is given.
-        options: `block_size`, `pool` (`"paged"`), `slack` (`"sliding"`), `bits`, `tail` (`"quantized"`).
+        options: `runner` (`"static"`), `block_size`, `pool` (`"paged"`), `slack` (`"sliding"`), `bits`, `tail`, `scales`
+            (`"quantized"`).
 
     Raises:
         CacheError: no cache of that name, or an option that it does not have.

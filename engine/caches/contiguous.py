@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Self
+from typing import ClassVar, Literal, Self
 
 import torch
 from torch import Tensor
@@ -11,6 +11,7 @@ from torch import Tensor
 from engine.caches.base import Cache
 from engine.config import ModelConfig
 from engine.errors import CacheError
+from engine.fixed_step import RUNNERS, FixedDecoder, Runner
 
 GROWTH = 256
 """Slots by which a dynamic cache grows at least; it grows by a half of what it holds where that is more."""
@@ -30,7 +31,8 @@ class ContiguousCache(Cache):
     def _allocate(self, slots: int, width: int) -> Tensor:
         # Zeros, not whatever was in memory: a masked NaN would still spoil the product with the values.
         shape = (self.batch, self.config.kv_heads, slots, width)
-        return torch.zeros(shape, device=self.device, dtype=self.dtype)
+        with torch.inference_mode(False):  # so that compiled steps may write them
+            return torch.zeros(shape, device=self.device, dtype=self.dtype)
 
     @property
     def capacity(self) -> int:
@@ -81,14 +83,44 @@ class DynamicCache(ContiguousCache):
 
 
 class StaticCache(ContiguousCache):
-    """All slots are allocated at the start and never move: stable addresses for compiled and captured decoding."""
+    """All slots are allocated at the start and never move: stable addresses for compiled and captured decoding.
+
+    Attributes:
+        runner: how steps of one token a row are run; see `engine.fixed_step`.
+        decoder: what runs them, made by the model at the first such step.
+    """
 
     name: ClassVar[str] = "static"
+    options: ClassVar[tuple[str, ...]] = ("runner",)
 
     def __init__(
-        self, config: ModelConfig, batch: int, device: torch.device, dtype: torch.dtype, capacity: int = 0
+        self,
+        config: ModelConfig,
+        batch: int,
+        device: torch.device,
+        dtype: torch.dtype,
+        capacity: int = 0,
+        *,
+        runner: Runner | Literal["auto"] = "auto",
     ) -> None:
+        """`"auto"`: CUDA graphs on CUDA, ordinary steps elsewhere."""
         super().__init__(config, batch, device, dtype, capacity or config.context_length)
+        if runner not in (*RUNNERS, "auto"):
+            raise CacheError(f"unknown runner {runner!r}: choose {', '.join(map(repr, (*RUNNERS, 'auto')))}")
+        if runner == "auto":
+            runner = "graph" if device.type == "cuda" else "plain"
+        self.runner: Runner = runner
+        self.decoder: FixedDecoder | None = None
+
+    @property
+    def keys(self) -> list[Tensor]:
+        """Of each layer, [batch, kv_heads, capacity, head_dim]."""
+        return self._keys
+
+    @property
+    def values(self) -> list[Tensor]:
+        """Of each layer, [batch, kv_heads, capacity, value_dim]."""
+        return self._values
 
     def reserve(self, positions: int) -> None:
         if positions > self._capacity:
@@ -96,3 +128,8 @@ class StaticCache(ContiguousCache):
                 f"static cache of {self._capacity} positions cannot hold {positions}: "
                 "create it with a larger capacity, or use cache='dynamic'"
             )
+
+    def _take(self, rows: Sequence[int]) -> Self:
+        copy = super()._take(rows)
+        copy.runner = self.runner
+        return copy

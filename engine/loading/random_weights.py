@@ -74,7 +74,7 @@ def random_model(
             return drawn.mul_(0.1).add_(0.0 if shift else 1.0)
         return drawn.mul_(shape[-1] ** -0.5)
 
-    with torch.inference_mode():
+    with torch.no_grad():
         weights = fuse_weights(config, weight)
         if packing is not None:
             weights = pack_weights(weights, packing)

@@ -166,8 +166,8 @@ def test_what_a_kind_cannot_do_is_said(random_model: Model, latent: Model) -> No
         random_model.new_cache("latent")
     with pytest.raises(CacheError, match="keys and values are one there"):
         latent.new_cache("quantized", unchecked=True)
-    with pytest.raises(CacheError, match="a static cache has no option 'bits': it takes none"):
-        random_model.new_cache("static", bits=4)
+    with pytest.raises(CacheError, match="a dynamic cache has no option 'bits': it takes none"):
+        random_model.new_cache("dynamic", bits=4)
     with pytest.raises(CacheError, match="a paged cache has no option 'slack': it takes block_size, pool"):
         random_model.new_cache("paged", slack=4)
     with pytest.raises(CacheError, match="quantized cache of 3 bits: choose 8, 4 or 'fp8'"):
