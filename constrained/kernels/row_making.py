@@ -16,6 +16,10 @@ from constrained.kernels.tables import (
     C_DEPTH,
     DEAR_LOCAL,
     L_DENSE,
+    L_EXITS,
+    L_EXITS_END,
+    L_IDS,
+    L_IDS_END,
     L_OPEN,
     LOCAL_COLUMNS,
     MEMO_FULL,
@@ -44,6 +48,7 @@ from constrained.kernels.walk_registers import (
     W_FOUND,
     W_HORIZON,
     W_KEEPS,
+    W_LIMIT_DENSE,
     W_LOCALS,
     W_MEMO,
     W_MISSES,
@@ -250,6 +255,43 @@ def make_row(handles: Int64, memo: Int64, cells: Int32, w: Int64, state: int, ce
     - OPEN_ROW: row w[W_FOUND] is made, but for tokens that are set apart; not memoised (`file_row_of`), not to be resumed.
     """
     return _made(handles, memo, cells, w, state, cell, top)
+
+
+@kernel
+def add_local(handles: Int64, w: Int64, row: UInt32, exits: Int32) -> int:
+    """Put a local row, uint32[words], with its exits, int32[n, 3], in as if it had been walked; its number, or -1: no room."""
+    if not has_room(handles, w):
+        return -1
+    dense, pool = h.uint32_rows(handles, h.T_DENSE), h.int32_items(handles, h.T_POOL)
+    locals_, all_exits = h.int32_rows(handles, h.T_LOCALS), h.int32_rows(handles, h.T_EXITS)
+    first = end = w[W_POOL]
+    for word in range(row.shape[0]):
+        bits = np.int64(row[word])
+        token = word * 32
+        while bits:
+            if bits & 1:
+                pool[end] = token
+                end += 1
+            bits >>= 1
+            token += 1
+    base = -1
+    if end - first > w[W_LIMIT_DENSE]:
+        base = w[W_DENSE]
+        w[W_DENSE] = base + 1
+        for word in range(row.shape[0]):
+            dense[base, word] = row[word]
+        end = first
+    top = w[W_EXITS]
+    for number in range(exits.shape[0]):
+        for column in range(exits.shape[1]):
+            all_exits[top + number, column] = exits[number, column]
+    local = w[W_LOCALS]
+    locals_[local, L_DENSE] = base
+    locals_[local, L_IDS], locals_[local, L_IDS_END] = first, end
+    locals_[local, L_EXITS], locals_[local, L_EXITS_END] = top, top + exits.shape[0]
+    locals_[local, L_OPEN] = 0
+    w[W_POOL], w[W_EXITS], w[W_LOCALS] = end, top + exits.shape[0], local + 1
+    return local  # type: ignore[no-any-return]
 
 
 @kernel

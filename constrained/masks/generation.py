@@ -9,9 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from constrained.kernels import handles as h
-from constrained.kernels import row_making
 from constrained.kernels import tables as t
-from constrained.kernels import walk_registers as w
 from constrained.memory import reserved
 
 _LEAST_DENSE = 64
@@ -65,24 +63,3 @@ class Generation:
         listed = self.pool[first:last]
         np.bitwise_xor.at(row, listed >> 5, np.uint32(1) << (listed & 31).astype(np.uint32))
         return row, self.exits[exits:exits_end].copy()
-
-    def add_local(self, registers: NDArray[np.int64], row: NDArray[np.uint32], exits: NDArray[np.int32]) -> int | None:
-        """Put a local row in as if it had been walked; its number, or None if there is no room."""
-        if not row_making.has_room(self.handles, registers):
-            return None
-        pool, top, local = int(registers[w.W_POOL]), int(registers[w.W_EXITS]), int(registers[w.W_LOCALS])
-        words = np.flatnonzero(row)
-        bits = np.unpackbits(row[words].view(np.uint8), bitorder="little")
-        base, end = -1, pool
-        if np.count_nonzero(bits) > registers[w.W_LIMIT_DENSE]:
-            base = int(registers[w.W_DENSE])
-            self.dense[base] = row
-            registers[w.W_DENSE] = base + 1
-        else:
-            at = np.flatnonzero(bits)
-            end = pool + len(at)
-            self.pool[pool:end] = 32 * words[at >> 5] + (at & 31)
-        self.exits[top : top + len(exits)] = exits
-        self.locals[local] = (base, pool, end, top, top + len(exits), 0)
-        registers[w.W_POOL], registers[w.W_EXITS], registers[w.W_LOCALS] = end, top + len(exits), local + 1
-        return local

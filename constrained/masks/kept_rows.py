@@ -195,8 +195,9 @@ def _packed(orders: tuple[int, ...], row: LocalRow) -> _Entry:
 
 def _unpacked(entry: _Entry, words: int) -> LocalRow:
     data = zlib.decompress(entry.data)
-    dense = np.frombuffer(data, dtype="<u4", count=words)
-    exits = np.frombuffer(data, dtype="<i4", offset=4 * words).reshape(-1, 3)
+    # copies, since kernels are compiled for arrays that can be written to
+    dense = np.frombuffer(data, dtype="<u4", count=words).astype(np.uint32)
+    exits = np.frombuffer(data, dtype="<i4", offset=4 * words).reshape(-1, 3).astype(np.int32)
     return LocalRow(dense, exits, entry.cost)
 
 

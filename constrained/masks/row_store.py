@@ -109,6 +109,7 @@ class RowStore:
         row: NDArray[np.uint32] = np.empty(self.row_shape, dtype=np.uint32)
         making.write_made(self.rows.handles, memo, own, registers, np.zeros(m.REGISTERS, dtype=np.int64), row)
         making.file_row_of(self.handles, memo, cells, registers)
+        making.add_local(self.rows.handles, registers, row, np.zeros((0, 3), dtype=np.int32))
         states[0, [t.S_ROW, t.S_LOCAL]] = -1
         h.run_bytes(self.handles, memo, cells, self.tokens.blob[:0], np.zeros(7, dtype=np.int64))
         m.memo_copy(memo[:0], memo)
@@ -350,8 +351,8 @@ class RowStore:
         if found is None:
             self.machine.loops[state, L_KNOWN] |= np.uint64(NOT_KEPT)
             return
-        local = self.rows.add_local(self._registers, found.dense, found.exits)
-        if local is None:
+        local = int(making.add_local(self.rows.handles, self._registers, found.dense, found.exits))
+        if local < 0:
             raise _Full
         self.machine.states[state, t.S_LOCAL] = local
         self._kept_rows += 1
