@@ -7,6 +7,7 @@ Pydantic's schemas describe what a model accepts from strangers.  For generation
 - a tagged union is written as `anyOf`: its members differ in the tag, so at most one can match anyway;
 - whole numbers keep to 64 bits and others to what a double holds, beyond which Pydantic reads `1e400` as infinite;
 - decimals are numbers with the digits that the type allows, URLs have one of the type's schemes, a UUID its version;
+- the tag of a tagged union is written out, and keys of a mapping are texts that its type of keys reads;
 - dates and times leave out the year 0000 and leap seconds, which RFC 3339 has and Python's `datetime` has not, and
   durations stay below what a `timedelta` can hold.
 """
@@ -24,6 +25,7 @@ from pydantic_core import core_schema
 
 from constrained.errors import SchemaError
 from constrained.pydantic_formats import COMPLEX, multi_host_pattern, with_known_formats
+from constrained.pydantic_keys import key_names
 
 # The largest 64-bit number that a double holds too: `9.2e18` is read by way of a double.
 _LARGEST_INT: Final = 2**63 - 1024
@@ -57,10 +59,28 @@ class _GenerationSchema(_PlainSchema):
 
     def tagged_union_schema(self, schema: core_schema.TaggedUnionSchema) -> JsonSchemaValue:
         written = super().tagged_union_schema(schema)
-        if "oneOf" in written:
-            written["anyOf"] = written.pop("oneOf")
-        written.pop("discriminator", None)
+        choices = written.pop("oneOf", None)
+        name = written.pop("discriminator", {}).get("propertyName")
+        if choices is not None:
+            # the tag has to be there even where it has a default, since Pydantic chooses by it before defaults count
+            written["anyOf"] = [_requiring(choice, name) for choice in choices] if name else choices
         return written
+
+    def dict_schema(self, schema: core_schema.DictSchema) -> JsonSchemaValue:
+        written = super().dict_schema(schema)
+        by_pattern = written.pop("patternProperties", None)
+        if by_pattern is not None:  # Pydantic takes no other keys than those of the one pattern
+            (written["additionalProperties"],) = by_pattern.values()
+        held = self.generate_inner(schema["keys_schema"]) if "keys_schema" in schema else {}
+        names = key_names(held, self.get_schema_from_definitions)
+        if names is not None:
+            written["propertyNames"] = names
+        return written
+
+    def bytes_schema(self, schema: core_schema.BytesSchema) -> JsonSchemaValue:
+        written = super().bytes_schema(schema)
+        # lengths are of bytes: one for each character where all of them are ASCII
+        return written | {"pattern": "^[ -~]*$"} if "maxLength" in written else written
 
     def date_schema(self, schema: core_schema.DateSchema) -> JsonSchemaValue:
         return super().date_schema(schema) | {"pattern": _YEAR}
@@ -127,6 +147,11 @@ class _GenerationSchema(_PlainSchema):
 
     def complex_schema(self, schema: core_schema.ComplexSchema) -> JsonSchemaValue:
         return {"type": "string", "pattern": COMPLEX}
+
+
+def _requiring(choice: JsonSchemaValue, name: str) -> JsonSchemaValue:
+    required = choice.get("required", [])
+    return choice if name in required else choice | {"required": [*required, name]}
 
 
 def _bounded(written: JsonSchemaValue, largest: float) -> JsonSchemaValue:
