@@ -14,13 +14,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar, TypeAlias
+from typing import TypeAlias
 
 from grammars.errors import LimitExceeded
 from grammars.regular import ALL, ANY, EPSILON, NONE, Rx, complement, concat, intersect, union
 from grammars.regular.charset import join_all, meet, minus
 from grammars.regular.derive import raw_moves
-from grammars.regular.unfold import Unfolding, unfold
 
 TERM_LIMIT = 2_000
 """Conjunctions in one condition; past it the assertions of an expression cost too much."""
@@ -202,45 +201,45 @@ def negate(condition: Condition) -> Condition:
 
 
 @lru_cache(maxsize=1024)
-def _unfolded(loop: Loop) -> Condition:
+def unfolded(loop: Loop) -> Condition:
     return either((loop.rest, loop.unfold(loop)))
 
 
-def _holds_for_empty(condition: Condition, facts: Facts, active: frozenset[Loop] = frozenset()) -> bool:
+def holds_for_empty(condition: Condition, facts: Facts, active: frozenset[Loop] = frozenset()) -> bool:
     if isinstance(condition, Rx):
         return condition.nullable
     if isinstance(condition, Then):
-        return condition.head.nullable and _holds_for_empty(condition.rest, facts, active)
+        return condition.head.nullable and holds_for_empty(condition.rest, facts, active)
     if isinstance(condition, Either):
-        return any(_holds_for_empty(one, facts, active) for one in condition.options)
+        return any(holds_for_empty(one, facts, active) for one in condition.options)
     if isinstance(condition, Both):
-        return all(_holds_for_empty(one, facts, active) for one in condition.parts)
+        return all(holds_for_empty(one, facts, active) for one in condition.parts)
     if isinstance(condition, Not):
-        return not _holds_for_empty(condition.inner, facts, active)
+        return not holds_for_empty(condition.inner, facts, active)
     if isinstance(condition, Guard):
-        return facts[condition.past] is condition.positive and _holds_for_empty(condition.rest, facts, active)
+        return facts[condition.past] is condition.positive and holds_for_empty(condition.rest, facts, active)
     # A turn that consumes nothing leads back here and adds nothing.
-    return condition not in active and _holds_for_empty(_unfolded(condition), facts, active | {condition})
+    return condition not in active and holds_for_empty(unfolded(condition), facts, active | {condition})
 
 
 _Steps: TypeAlias = list[tuple[Rx, Condition]]
 
 
-def _step(condition: Condition, facts: Facts, active: frozenset[Loop] = frozenset()) -> _Steps:
+def step(condition: Condition, facts: Facts, active: frozenset[Loop] = frozenset()) -> _Steps:
     """Disjoint sets of code points with the conditions on what follows."""
     if isinstance(condition, Rx):
         return list(raw_moves(condition))
     if isinstance(condition, Then):
         ahead: _Steps = [(chars, then(target, condition.rest)) for chars, target in raw_moves(condition.head)]
         if condition.head.nullable:
-            return _overlay([ahead, _step(condition.rest, facts, active)])
+            return _overlay([ahead, step(condition.rest, facts, active)])
         return ahead
     if isinstance(condition, Either):
-        return _overlay([_step(one, facts, active) for one in condition.options])
+        return _overlay([step(one, facts, active) for one in condition.options])
     if isinstance(condition, Both):
         result: _Steps = [(ANY, ALL)]
         for one in condition.parts:
-            steps = _step(one, facts, active)
+            steps = step(one, facts, active)
             result = [
                 (chars, both((left, right)))
                 for first, left in result
@@ -249,15 +248,15 @@ def _step(condition: Condition, facts: Facts, active: frozenset[Loop] = frozense
             ]
         return result
     if isinstance(condition, Not):
-        steps = _step(condition.inner, facts, active)
+        steps = step(condition.inner, facts, active)
         rest = minus(ANY, join_all([chars for chars, _ in steps]))
         out = [(chars, negate(target)) for chars, target in steps]
         return [*out, (rest, ALL)] if rest is not NONE else out
     if isinstance(condition, Guard):
-        return _step(condition.rest, facts, active) if facts[condition.past] is condition.positive else []
+        return step(condition.rest, facts, active) if facts[condition.past] is condition.positive else []
     if condition in active:
         return []
-    return _step(_unfolded(condition), facts, active | {condition})
+    return step(unfolded(condition), facts, active | {condition})
 
 
 def _overlay(lists: list[_Steps]) -> _Steps:
@@ -282,123 +281,3 @@ def _overlay(lists: list[_Steps]) -> _Steps:
                 following.append((rest, [target]))
         result = following
     return [(chars, either(targets)) for chars, targets in result]
-
-
-# --- states -----------------------------------------------------------------------------------------------------------
-
-
-def _resolve(condition: Condition, facts: Facts) -> Condition:
-    """The condition with the guards decided that stand at the present place."""
-    if isinstance(condition, Guard):
-        return _resolve(condition.rest, facts) if facts[condition.past] is condition.positive else NONE
-    if isinstance(condition, Either):
-        return either(_resolve(one, facts) for one in condition.options)
-    if isinstance(condition, Both):
-        return both(_resolve(one, facts) for one in condition.parts)
-    if isinstance(condition, Not):
-        return negate(_resolve(condition.inner, facts))
-    return condition
-
-
-@lru_cache(maxsize=4096)
-def _guards(condition: Condition) -> tuple[Rx, ...]:
-    """The pasts that guards anywhere in the condition ask about."""
-    found: set[Rx] = set()
-    seen: set[Condition] = set()
-    stack = [condition]
-    while stack:
-        one = stack.pop()
-        if isinstance(one, Rx) or one in seen:
-            continue
-        seen.add(one)
-        if isinstance(one, Guard):
-            found.add(one.past)
-            stack.append(one.rest)
-        elif isinstance(one, Then):
-            stack.append(one.rest)
-        elif isinstance(one, Either):
-            stack.extend(one.options)
-        elif isinstance(one, Both):
-            stack.extend(one.parts)
-        elif isinstance(one, Not):
-            stack.append(one.inner)
-        else:
-            stack.append(_unfolded(one))
-    return tuple(sorted(found, key=lambda one: one.serial))
-
-
-@dataclass(frozen=True, slots=True)
-class Conditions(Unfolding):
-    """A state: a condition on the rest, and the residual of every past that its guards ask about."""
-
-    live: ClassVar[bool] = False
-
-    condition: Condition
-    pasts: tuple[tuple[Rx, Rx], ...]
-
-    @property
-    def nullable(self) -> bool:
-        """Whether the text may end here."""
-        return _holds_for_empty(self.condition, self._facts())
-
-    def _facts(self) -> Facts:
-        return {past: residual.nullable for past, residual in self.pasts}
-
-    @property
-    def order(self) -> int:
-        """A structural hash, the same in every process."""
-        return hash((_order(self.condition), *[residual.order for _, residual in self.pasts]))
-
-    def moves(self) -> Iterable[tuple[int, int, Rx]]:
-        """The moves by ranges of code points."""
-        return [(lo, hi, target) for chars, target in self.set_moves() for lo, hi in chars.a]
-
-    def set_moves(self) -> list[tuple[Rx, Rx]]:
-        """Disjoint sets of code points with what may follow."""
-        out: list[tuple[Rx, Rx]] = []
-        for chars, target in _step(self.condition, self._facts()):
-            splits: list[tuple[Rx, dict[Rx, Rx]]] = [(chars, {})]
-            for past, residual in self.pasts:
-                splits = [
-                    (common, {**residuals, past: following})
-                    for one, residuals in splits
-                    for other, following in _complete(residual)
-                    if (common := meet(one, other)) is not NONE
-                ]
-            out.extend((one, _state(target, residuals)) for one, residuals in splits)
-        return out
-
-
-def _order(condition: Condition) -> int:
-    if isinstance(condition, Rx):
-        return condition.order
-    if isinstance(condition, Then):
-        return hash((1, condition.head.order, _order(condition.rest)))
-    if isinstance(condition, (Either, Both)):
-        members = condition.options if isinstance(condition, Either) else condition.parts
-        return hash((2 if isinstance(condition, Either) else 3, *sorted(map(_order, members))))
-    if isinstance(condition, Not):
-        return hash((4, _order(condition.inner)))
-    if isinstance(condition, Guard):
-        return hash((5, condition.past.order, condition.positive, _order(condition.rest)))
-    return hash((6, _order(condition.rest)))
-
-
-def _complete(rx: Rx) -> list[tuple[Rx, Rx]]:
-    moves = list(raw_moves(rx))
-    rest = minus(ANY, join_all([chars for chars, _ in moves]))
-    return [*moves, (rest, NONE)] if rest is not NONE else moves
-
-
-def _state(condition: Condition, residuals: dict[Rx, Rx]) -> Rx:
-    condition = _resolve(condition, {past: residual.nullable for past, residual in residuals.items()})
-    if isinstance(condition, Rx):
-        return condition
-    return unfold(Conditions(condition, tuple((past, residuals[past]) for past in _guards(condition))))
-
-
-def language(condition: Condition) -> Rx:
-    """The texts that satisfy a condition at their start."""
-    if isinstance(condition, Rx):
-        return condition
-    return _state(condition, {past: past for past in _guards(condition)})

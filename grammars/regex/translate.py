@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from grammars.errors import LimitExceeded, UnsupportedFeature
-from grammars.regex.conditions import Condition, Loop, both, either, guard, language, negate, then
+from grammars.regex.conditional_states import language
+from grammars.regex.conditions import Condition, Loop, both, either, guard, negate, then
 from grammars.regex.syntax import (
     Choice,
     Look,

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from constrained.automata import code_points
 from constrained.automata.configurations import BOUNDS, ConfigurationBounds
+from constrained.automata.context_free.embedded import expand_leave
 from constrained.automata.context_free.hypotheses import Outcome
 from constrained.automata.context_free.parser import Parser
 from constrained.automata.context_free.states import (
     expand_enter,
     expand_hypotheses,
-    expand_leave,
     expand_scan,
     resolve_node,
 )

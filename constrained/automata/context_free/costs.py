@@ -10,14 +10,13 @@ from typing import Any
 
 from constrained.automata.code_points import expand_continuation, expand_led, expand_rest, spelling
 from constrained.automata.configurations import COSTS
+from constrained.automata.context_free.embedded import embedded_start, expand_leave
 from constrained.automata.context_free.hypotheses import Hypothesis, Outcome
 from constrained.automata.context_free.parser import Parser
 from constrained.automata.context_free.special import expand_special, tokens_left
 from constrained.automata.context_free.states import (
-    embedded_start,
     expand_enter,
     expand_hypotheses,
-    expand_leave,
     expand_scan,
     pass_on,
     resolve_node,

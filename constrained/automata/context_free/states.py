@@ -13,20 +13,27 @@ from dataclasses import replace
 from constrained.automata.code_points import add_characters, spelling
 from constrained.automata.configurations import PASSED_ON
 from constrained.automata.context_free.closing import Closing
+from constrained.automata.context_free.embedded import (
+    check_numbers,
+    enter_embedded,
+    expand_leave,
+    first_bytes_of,
+    passing,
+    unshared,
+)
 from constrained.automata.context_free.hypotheses import AT_END, Ended, Finish, Hypothesis, Outcome, Terminated
 from constrained.automata.context_free.liveness import lives
 from constrained.automata.context_free.parser import Parser
 from constrained.automata.context_free.special import special_start, token_number
-from constrained.automata.machine import Key, Machine
-from constrained.automata.schema_start import schema_start
+from constrained.automata.machine import Machine
 from constrained.automata.text import SOLE
 from constrained.automata.transitions import Transitions
-from constrained.kernels.tables import PASSING, goto, pop_after, pop_before, push, push_after
+from constrained.kernels.tables import goto, pop_after, pop_before, push, push_after
 from constrained.vocabulary.spelled import MARK
 from grammars.context_free.letters import ALL_LETTERS, Letters, ascii_ranges, letters, split
 from grammars.context_free.scans import Cut, Scan
 from grammars.context_free.stacks import BASE
-from grammars.errors import EmptyLanguage, UnsupportedFeature
+from grammars.errors import EmptyLanguage
 from grammars.regular import ALL, NONE, Rx, moves
 
 
@@ -50,7 +57,7 @@ def grammar_start(machine: Machine, parser: Parser) -> int:
     """
     for token in parser.special.values():
         token_number(machine, token)
-    parser.begins = lambda number: _first_bytes_of(machine, parser, number)
+    parser.begins = lambda number: first_bytes_of(machine, parser, number)
     start = _state(machine, parser, _settled(machine, parser, [parser.first()], take_cuts=parser.separation is None))
     if not start:
         raise EmptyLanguage("no text is a sentence of the grammar: where one terminal has to end, another goes on")
@@ -99,10 +106,10 @@ def _state(machine: Machine, parser: Parser, step: Step | None) -> int:
     if step is None:
         return 0
     if step.outcome:
-        return _passing(machine, (expand_leave, step.outcome, parser))
+        return passing(machine, (expand_leave, step.outcome, parser))
     state = step.top
     for node in reversed(step.frames):
-        state = _passing(machine, (expand_enter, parser, node, state))
+        state = passing(machine, (expand_enter, parser, node, state))
     return state
 
 
@@ -116,14 +123,6 @@ def _after(machine: Machine, parser: Parser, step: Step) -> int:
     return push_after(child, _wait(machine, parser, step.frames[0]), waits=True)
 
 
-def _passing(machine: Machine, key: Key) -> int:
-    """The state of a key that does the same thing before every byte."""
-    state = machine.state(key)
-    machine.open(state, PASSING)
-    machine.expand(state)  # whatever comes next needs it
-    return state
-
-
 def _wait(machine: Machine, parser: Parser, node: int) -> int:
     return machine.state((resolve_node, parser, node))
 
@@ -134,14 +133,6 @@ def expand_enter(machine: Machine, parser: Parser, node: int, state: int) -> Tra
     action = push(state, _wait(machine, parser, node), waits=True)
     made.otherwise(action)
     made.at_end(action)
-    return made
-
-
-def expand_leave(machine: Machine, outcome: int, parser: Parser | None = None) -> Transitions:
-    """The frame is left, whatever comes; `parser` knows the outcome, if it is one of its own."""
-    made = Transitions()
-    made.otherwise(pop_before(outcome))
-    made.at_end(pop_before(outcome))
     return made
 
 
@@ -160,7 +151,7 @@ def expand_scan(machine: Machine, parser: Parser, scan: Scan) -> Transitions:
     add_characters(machine, made, wide)
     for number in scan.embedded:
         if number not in parser.special:
-            _enter_embedded(machine, made, parser, number)
+            enter_embedded(machine, made, parser, number)
     named = tuple(number for number in scan.embedded if number in parser.special)
     if named:
         start = special_start(machine, parser, named)
@@ -168,59 +159,6 @@ def expand_scan(machine: Machine, parser: Parser, scan: Scan) -> Transitions:
     if scan.may_end:
         made.at_end(pop_before(parser.at_end))
     return made
-
-
-def embedded_start(machine: Machine, parser: Parser, number: int) -> int:
-    """The state before a terminal that is a grammar of its own."""
-    return schema_start(machine, parser.embedded[number])
-
-
-def _enter_embedded(machine: Machine, made: Transitions, parser: Parser, number: int) -> None:
-    """Edges into a terminal that is a grammar of its own."""
-    start = embedded_start(machine, parser, number)
-    outcome = parser.outcome(Outcome(cuts=(Cut(number),)))
-    action = push(start, _passing(machine, (expand_leave, outcome, parser)))
-    for byte in _unshared(made, parser, number, ALL):
-        made.on(byte, byte, action)
-
-
-def _first_bytes_of(machine: Machine, parser: Parser, number: int) -> bytes:
-    """The bytes with which a terminal begins that is a grammar of its own."""
-    begins = machine.transitions(embedded_start(machine, parser, number)).groups
-    return bytes(byte for byte in range(256) if begins[byte])
-
-
-def _unshared(made: Transitions, parser: Parser, number: int, rest: Rx) -> bytes:
-    """The bytes with which a terminal begins that is a grammar of its own, where the text must be in `rest`.
-
-    Raises:
-        UnsupportedFeature: something else begins with one of them, or a condition on the text looks into it.
-    """
-    found = parser.entered(number, rest)
-    shared = [byte for byte in found if made.groups[byte]]
-    if shared:
-        raise UnsupportedFeature(
-            f"{parser.grammar.terminals[number].name} may begin with {bytes(shared[:1])!r}, and so may something else at the "
-            "same place; a schema inside another grammar has to be told from others by its first character"
-        )
-    return found
-
-
-def _check_numbers(machine: Machine, parser: Parser, cut: Cut, scans: Iterable[Scan]) -> None:
-    """Refuse what could go on with a number of a schema, where it cannot be told whether the number goes on.
-
-    Raises:
-        UnsupportedFeature: a number may end and what follows may begin as it goes on.
-    """
-    if not machine.transitions(embedded_start(machine, parser, cut.terminal)).groups[0x30]:
-        return
-    for scan in scans:
-        for (bits, _), _ in parser.lexer.moves(scan):
-            if bits & _IN_NUMBERS:
-                raise UnsupportedFeature(
-                    f"{parser.grammar.terminals[cut.terminal].name} may be a number, and what follows it may begin with a "
-                    "character of numbers; put something between them"
-                )
 
 
 def _on(made: Transitions, bits: int, action: int) -> None:
@@ -342,7 +280,7 @@ def expand_hypotheses(machine: Machine, parser: Parser, hypotheses: frozenset[Hy
             step = Step(frames, machine.state((expand_scan, parser, _only(parser, one.scan, number))))
             child = _state(machine, parser, Step(step.frames[1:], step.top))
             action = push(child, _wait(machine, parser, step.frames[0]), waits=True)
-            for byte in _unshared(made, parser, number, one.rest):
+            for byte in unshared(made, parser, number, one.rest):
                 made.on(byte, byte, action)
     ending = [one.node for one in ordered if one.scan.may_end and one.rest.nullable]
     if ending:
@@ -376,7 +314,7 @@ def resolve_special(machine: Machine, outcome: int, parser: Parser, hypotheses: 
 
 def pass_on(machine: Machine, outcome: int, parser: Parser) -> int:
     """A special token has been read on a scan: leave it with the terminal that it was."""
-    return _passing(machine, (expand_leave, outcome, parser))
+    return passing(machine, (expand_leave, outcome, parser))
 
 
 def _only(parser: Parser, scan: Scan, number: int) -> Scan:
@@ -387,10 +325,10 @@ def _only(parser: Parser, scan: Scan, number: int) -> Scan:
 def _finished(machine: Machine, parser: Parser, finish: Finish) -> int:
     """The state in which a frame is left where the text ends; 0 if it may not end."""
     if finish.accepted:
-        return _passing(machine, (expand_leave, SOLE))
+        return passing(machine, (expand_leave, SOLE))
     if finish.ended or finish.below:
         outcome = Outcome(ended=finish.ended, ends=True, accepts=finish.below)
-        return _passing(machine, (expand_leave, parser.outcome(outcome), parser))
+        return passing(machine, (expand_leave, parser.outcome(outcome), parser))
     return 0
 
 
@@ -401,12 +339,12 @@ def resolve_node(machine: Machine, outcome: int, parser: Parser, node: int) -> i
     ended = [(one, node) for one in value.ended]
     if value.ends:
         if value.accepts and not stacks.below[node]:
-            return _passing(machine, (expand_leave, SOLE))
+            return passing(machine, (expand_leave, SOLE))
         return _finished(machine, parser, Closing(parser).finish([node] if value is AT_END else [], ended))
     if value.cuts and value.cuts[0].terminal in parser.embedded:
         closing = Closing(parser)
         closing.close([Hypothesis(node, parser.lexer.scan((), value.cuts), ALL)])
-        _check_numbers(machine, parser, value.cuts[0], [one.scan for one in closing.found])
+        check_numbers(machine, parser, value.cuts[0], [one.scan for one in closing.found])
     if parser.separation is not None:
         step = _plainly(machine, parser, node, value)
         if step is not None:
@@ -454,7 +392,5 @@ def _begun(machine: Machine, parser: Parser, node: int) -> Step:
     scan = parser.lexer.start(parser.stacks.state[node])
     return Step(parser.stacks.chain(node), machine.state((expand_scan, parser, scan)))
 
-
-_IN_NUMBERS = sum(1 << byte for byte in b"0123456789.eE+-")
 
 PASSED_ON.update((expand_enter, expand_leave, expand_scan, expand_hypotheses))

@@ -203,9 +203,6 @@ def test_a_grammar_without_sentences_is_empty() -> None:
         load(Gbnf('root ::= "a" root'))
 
 
-PIECES = ["", '"', "[", "]", "(", ")", "|", "\\", "{", "\n", "::="]
-
-
 def test_texts_that_are_no_grammar_give_grammar_errors_and_nothing_else() -> None:
     random.seed(7)
     for source in (CHESS, JSON, ARITHMETIC, TAGS):
