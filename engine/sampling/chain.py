@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
 
 import numpy as np
@@ -127,27 +127,37 @@ class Chain:
             return apply_mask(scores, masks, constrained)
         return masks.apply_(scores.clone() if scores is logits else scores)
 
-    def truncate(self, scores: Tensor) -> Tensor:
-        """Temperature to typical-p; rows must have a finite maximum, greedy rows come back at temperature 1."""
-        logits = processors.scale(scores, self._temperature)
+    def truncate(self, scores: Tensor, rows: Tensor | None = None) -> Tensor:
+        """Temperature to typical-p; rows must have a finite maximum, greedy rows come back at temperature 1.
+
+        `rows` int64 [n]: which rows `scores` [n, vocab] are; `None`: all.
+        """
+
+        def own(column: Tensor) -> Tensor:
+            return column if rows is None else column[rows]
+
+        logits = processors.scale(scores, own(self._temperature))
         if self._has_top_k_or_p:
-            logits = processors.top_k_top_p(logits, self._top_k, self._top_p)
+            logits = processors.top_k_top_p(logits, own(self._top_k), own(self._top_p))
         if self._has_min_p:
-            logits = processors.min_p(logits, self._min_p)
+            logits = processors.min_p(logits, own(self._min_p))
         if self._has_typical_p:
-            logits = processors.typical_p(logits, self._typical_p)
+            logits = processors.typical_p(logits, own(self._typical_p))
         return logits
 
     def commit(self, tokens: Sequence[int | None]) -> None:
         """Append one token to the history of each row; `None` leaves a row as it is."""
+        changed: dict[int, Sequence[int]] = {}
         for index, (row, token) in enumerate(zip(self.rows, tokens, strict=True)):
             if token is None:
                 continue
             row.history.append(token)
-            if self._penalties is not None and row.sampling.has_penalties:
+            if row.sampling.has_penalties:
                 self._counts[index][token] += 1
                 self._seen[index][token] += 1
-                self._write_penalties(*self._penalties, index, [token])
+                changed[index] = (token,)
+        if self._penalties is not None:
+            self._write_penalties(*self._penalties, changed)
 
     def rollback(self, counts: Sequence[int]) -> None:
         """Take the last `counts` output tokens of each row back.
@@ -161,26 +171,35 @@ class Chain:
             if gone and self._penalties is not None and row.sampling.has_penalties:
                 self._counts[index].subtract(gone)
                 self._seen[index].subtract(gone)
-                self._write_penalties(*self._penalties, index, sorted(set(gone)))
+                self._write_penalties(*self._penalties, {index: sorted(set(gone))})
 
     def _penalties_from_history(self) -> tuple[Tensor, Tensor]:
         """Factor and offset, float32 [batch, vocab] each, as `processors.penalise` takes them."""
         shape = (len(self.rows), self.vocab_size)
         factor, offset = torch.ones(shape, device=self.device), torch.zeros(shape, device=self.device)
-        for index, row in enumerate(self.rows):
-            if row.sampling.has_penalties:
-                self._write_penalties(factor, offset, index, sorted(set(row.history.tokens)))
+        seen = {
+            index: sorted(set(row.history.tokens)) for index, row in enumerate(self.rows) if row.sampling.has_penalties
+        }
+        self._write_penalties(factor, offset, seen)
         return factor, offset
 
-    def _write_penalties(self, factor: Tensor, offset: Tensor, index: int, tokens: Sequence[int]) -> None:
-        """Set factor and offset of `tokens` of a row; presence and frequency count the output alone."""
-        sampling, counts, seen = self.rows[index].sampling, self._counts[index], self._seen[index]
-        places = torch.tensor(tokens, dtype=torch.int64, device=self.device)
-        offsets = [
-            sampling.presence_penalty + sampling.frequency_penalty * counts[t] if counts[t] else 0.0 for t in tokens
-        ]
-        factor[index, places] = self._column([sampling.repetition_penalty if seen[t] else 1.0 for t in tokens])
-        offset[index, places] = self._column(offsets)
+    def _write_penalties(self, factor: Tensor, offset: Tensor, named: Mapping[int, Sequence[int]]) -> None:
+        """Set factor and offset of the tokens named for each row, for all rows at once; presence and frequency count the
+        output alone."""
+        rows = [index for index, tokens in named.items() for _ in tokens]
+        if not rows:
+            return
+        factors, offsets = list[float](), list[float]()
+        for index, tokens in named.items():
+            sampling, counts, seen = self.rows[index].sampling, self._counts[index], self._seen[index]
+            factors += [sampling.repetition_penalty if seen[token] else 1.0 for token in tokens]
+            offsets += [
+                sampling.presence_penalty + sampling.frequency_penalty * counts[token] if counts[token] else 0.0
+                for token in tokens
+            ]
+        columns = [token for tokens in named.values() for token in tokens]
+        places = self._column(rows, torch.int64), self._column(columns, torch.int64)
+        factor[places], offset[places] = self._column(factors), self._column(offsets)
 
     def _pairs(self, tokens: Sequence[Collection[int]]) -> tuple[Tensor, Tensor] | None:
         """Row and token indices, int64 [pairs] each, of the tokens named for each row; `None` where there are none."""

@@ -8,7 +8,7 @@ and are dealt with one by one after that.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import torch
@@ -34,7 +34,9 @@ class Sampler:
         self.rows = tuple(rows)
         self.chain = Chain(rows, vocab_size, device)
         greedy = [row.sampling.is_greedy for row in rows]
-        self._any_greedy, self._all_greedy = any(greedy), all(greedy)
+        self._all_greedy = all(greedy)
+        self._drawn = [index for index, flag in enumerate(greedy) if not flag]
+        self._has_logprobs = any(row.sampling.logprobs is not None for row in rows)
         self._greedy = torch.tensor(greedy, device=self.chain.device)
 
     @torch.inference_mode()
@@ -65,12 +67,12 @@ class Sampler:
         # Under greedy the score of the token drawn is the row's best, without another pass over the row.
         best = scores.gather(-1, tokens.unsqueeze(-1)).squeeze(-1) if self._all_greedy else scores.amax(-1)
         ids, peaks = torch.stack((tokens.double(), best.double())).tolist()
-        draws = []
-        for index, (token, peak) in enumerate(zip(ids, peaks, strict=True)):
-            if math.isfinite(peak):
-                draws.append(Draw(int(token), self._logprob(index, int(token), final[index])))
-            else:
-                draws.append(self._draw_unsound(index, logits, masks, constrained))
+        sound = [index for index, peak in enumerate(peaks) if math.isfinite(peak)]
+        logprobs = self._logprobs({index: int(ids[index]) for index in sound}, final)
+        draws = [Draw(int(token), logprobs.get(index)) for index, token in enumerate(ids)]
+        if len(sound) < len(draws):
+            for index in sorted(set(range(len(draws))) - set(sound)):
+                draws[index] = self._draw_unsound(index, logits, masks, constrained)
         return draws
 
     @torch.inference_mode()
@@ -104,25 +106,28 @@ class Sampler:
         """Tokens int64 [batch], and the logits [batch, vocab] of the distributions that they are reported under."""
         if self._all_greedy:
             return processors.argmax(scores), scores
-        final = self.chain.truncate(scores)
+        device, everything = self.chain.device, len(self._drawn) == len(self.rows)
+        # Only rows that are drawn for go through truncation, softmax and sum.
+        rows = None if everything else torch.tensor(self._drawn, device=device)
+        final = self.chain.truncate(scores if rows is None else scores[rows], rows)
         probs = final.softmax(-1)
-        uniforms = [uniform(row.seed, row.step) for row in self.rows]
-        tokens = processors.draw(probs, torch.tensor(uniforms, dtype=torch.float64, device=self.chain.device))
+        uniforms = [uniform(self.rows[index].seed, self.rows[index].step) for index in self._drawn]
+        tokens = processors.draw(probs, torch.tensor(uniforms, dtype=torch.float64, device=device))
         if guesses is not None:
-            tokens = self._agree(tokens, probs, guesses)
-        if self._any_greedy:
-            tokens = torch.where(self._greedy, processors.argmax(scores), tokens)
-            final = torch.where(self._greedy.unsqueeze(-1), scores, final)
-        return tokens, final
+            tokens = self._agree(tokens, probs, [guesses[index] for index in self._drawn])
+        if rows is None:
+            return tokens, final
+        tokens = processors.argmax(scores).index_copy(0, rows, tokens)
+        return tokens, scores.index_copy(0, rows, final) if self._has_logprobs else scores
 
     def _agree(self, tokens: Tensor, probs: Tensor, guesses: Sequence[Guess | None]) -> Tensor:
-        """`tokens`, drawn anew in the rows that have a guess."""
+        """`tokens` of the rows that are drawn for, drawn anew in those that have a guess."""
         guessed = [(index, guess) for index, guess in enumerate(guesses) if guess is not None]
         if not guessed:
             return tokens
         device = self.chain.device
         indices = [index for index, _ in guessed]
-        rows = [self.rows[index] for index in indices]
+        rows = [self.rows[self._drawn[index]] for index in indices]
         lanes = [[uniform(row.seed, row.step, lane) for row in rows] for lane in (ACCEPT_LANE, DRAW_LANE)]
         accept, draw = torch.tensor(lanes, dtype=torch.float64, device=device)
         places = torch.tensor(indices, device=device)
@@ -138,7 +143,7 @@ class Sampler:
         alone = Sampler(self.rows[index : index + 1], self.chain.vocab_size, self.chain.device)
         tokens, final = alone._draw(sound.scores)
         token = int(tokens[0])
-        return Draw(token, self._logprob(index, token, final[0]), sound.fallbacks)
+        return Draw(token, alone._logprobs({0: token}, final).get(0), sound.fallbacks)
 
     def _sound_row(
         self, index: int, logits: Tensor, masks: Masks | None, constrained: Sequence[bool] | None
@@ -175,15 +180,24 @@ class Sampler:
         ]
         raise EmptyRow(row.step, index, rules, _remedy(policy, speechless))
 
-    def _logprob(self, index: int, token: int, final: Tensor) -> TokenLogprob | None:
-        """Log-probabilities as the request asks for them; `final` is [vocab]."""
-        count = self.rows[index].sampling.logprobs
-        if count is None:
-            return None
-        log_probs = final.log_softmax(-1)
-        values, ids = log_probs.topk(min(count, len(log_probs)))
-        pairs = zip(ids.tolist(), values.tolist(), strict=True)
-        return TokenLogprob(token, float(log_probs[token]), tuple((i, v) for i, v in pairs if v > -math.inf))
+    def _logprobs(self, tokens: Mapping[int, int], final: Tensor) -> dict[int, TokenLogprob]:
+        """Log-probabilities of the tokens drawn for rows, as the rows' requests ask for them; `final` is [batch, vocab]."""
+        found: dict[int, TokenLogprob] = {}
+        alike: dict[int, list[int]] = {}
+        for index in tokens if self._has_logprobs else ():
+            count = self.rows[index].sampling.logprobs
+            if count is not None:
+                alike.setdefault(count, []).append(index)
+        # Rows that ask for as many go together: among equals, which come first depends on how many are asked for.
+        for count, indices in alike.items():
+            log_probs = final[indices].log_softmax(-1)
+            drawn = torch.tensor([tokens[index] for index in indices], device=final.device).unsqueeze(-1)
+            own = log_probs.gather(-1, drawn).squeeze(-1).tolist()
+            values, ids = (each.tolist() for each in log_probs.topk(min(count, log_probs.shape[-1])))
+            for at, index in enumerate(indices):
+                top = zip(ids[at], values[at], strict=True)
+                found[index] = TokenLogprob(tokens[index], own[at], tuple((i, v) for i, v in top if v > -math.inf))
+        return found
 
     def _check_shape(self, logits: Tensor) -> None:
         expected = (len(self.rows), self.chain.vocab_size)
