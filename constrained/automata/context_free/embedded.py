@@ -19,6 +19,9 @@ _IN_NUMBERS = sum(1 << byte for byte in b"0123456789.eE+-")
 
 def passing(machine: Machine, key: Key) -> int:
     """The state of a key that does the same thing before every byte."""
+    known = machine.known(key)
+    if known is not None:
+        return known
     state = machine.state(key)
     machine.open(state, PASSING)
     machine.expand(state)  # whatever comes next needs it
