@@ -16,6 +16,7 @@ import random
 import re
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from pathlib import Path
@@ -346,21 +347,19 @@ def main() -> int:
     command = [sys.executable, "-m", "constrained", "serve", "--port", "0", "--kv-memory", options.kv_memory]
     if options.model:
         command += ["--model", options.model]
-    log = Path("soak.log").open("w+")  # noqa: SIM115 - the server writes to it until the end
-    with subprocess.Popen(command, stderr=log) as server:
+    with tempfile.NamedTemporaryFile("w+") as log, subprocess.Popen(command, stderr=log) as server:
         try:
             address = None
             while address is None:
                 time.sleep(0.5)
-                address = re.search(r"listening on (http://\S+)", Path("soak.log").read_text())
+                address = re.search(r"listening on (http://\S+)", Path(log.name).read_text())
                 if server.poll() is not None:
-                    print(Path("soak.log").read_text())
+                    print(Path(log.name).read_text())
                     return 1
             return asyncio.run(run(address[1], psutil.Process(server.pid), options))
         finally:
             server.terminate()
             server.wait(60)
-            log.close()
 
 
 if __name__ == "__main__":
