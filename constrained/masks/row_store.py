@@ -111,7 +111,11 @@ class RowStore:
         making.file_row_of(self.handles, memo, cells, registers)
         making.add_local(self.rows.handles, registers, row, np.zeros((0, 3), dtype=np.int32))
         states[0, [t.S_ROW, t.S_LOCAL]] = -1
-        h.run_bytes(self.handles, memo, cells, self.tokens.blob[:0], np.zeros(7, dtype=np.int64))
+        for nothing in (
+            self.tokens.blob[:0],
+            np.empty(0, dtype=np.uint8),
+        ):  # bytes of tokens cannot be written, others can
+            h.run_bytes(self.handles, memo, cells, nothing, np.zeros(7, dtype=np.int64))
         m.memo_copy(memo[:0], memo)
         making.bytes_of_rows(registers, self.row_shape[0])
         keep_settled(np.frombuffer(b"{", dtype=np.uint8), settled_table(), np.zeros(16, dtype=np.int64), 0, 0)
