@@ -249,7 +249,7 @@ class TestDrawnGuesses:
     @pytest.mark.parametrize("lookahead", [1, 3, "adaptive"])
     def test_texts_are_distributed_as_without(self, lookahead: Any, constrained: bool, assert_distributed: Any) -> None:
         sampling = {"temperature": 1.2, "top_k": 3, "frequency_penalty": 0.4, "presence_penalty": 0.2}
-        trials, length = 500, 3
+        trials, length = 300, 3
 
         def allowed(text: tuple[int, ...]) -> set[int]:
             return {2, 3, 4, 5} if not text or text[-1] % 2 else {3, 4, 5, 6, 7}
