@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from constrained import LLM, BudgetError, JsonSchema, Regex, Sampling, compile
-from constrained.phases import Phases
 from engine import SpeculativeConstraint
 from engine.errors import SpeculationError
 from engine.sampling import allowed_tokens
 from engine.speculation import EarlyExit, Speculation
+from grammars import Sequence
 
 RECORD = {
     "type": "object",
@@ -91,11 +91,11 @@ def test_requests_of_a_model_share_what_they_learn(random_llm: LLM) -> None:
 
 def test_reasoning_goes_over_into_the_answer_inside_a_block(random_llm: LLM) -> None:
     vocabulary = random_llm.vocabulary
-    thoughts, answer = compile(Regex(r"[ab]{0,6}</think>"), vocabulary), compile(COMPACT, vocabulary)
+    constraint = compile(Sequence(Regex(r"[ab]{0,6}</think>"), COMPACT), vocabulary)
     text = b"ab</think>" + b'{"customer_shipping_address":"xy"'
     tokens = list(text)
     for begin in range(len(tokens)):
-        matcher = Phases(thoughts, 20, answer).matcher(max_tokens=200)
+        matcher = constraint.matcher(max_tokens=200)
         assert isinstance(matcher, SpeculativeConstraint)
         for token in tokens[:begin]:
             matcher.accept(token)
