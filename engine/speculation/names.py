@@ -51,7 +51,7 @@ def make_proposer(name: str, model: Model, draft: Model | None = None) -> Propos
 
     Args:
         name: `"auto"`, `"none"`, one of `NAMES`, or several joined by "+", those that run a model last.
-        draft: the smaller model of `"draft"` and `"universal"`.
+        draft: the smaller model of `"draft"` and `"universal"`; `"auto"` takes it up, too.
 
     Raises:
         SpeculationError: as `check_name`; no draft model where one is needed; tokenizers that do not fit the proposer.
@@ -59,7 +59,11 @@ def make_proposer(name: str, model: Model, draft: Model | None = None) -> Propos
     check_name(name)
     if name == "none":
         return None
-    parts = [_make(part, model, draft) for part in (AUTO if name == "auto" else name).split("+")]
+    if name == "auto":
+        name = AUTO
+        if draft is not None:
+            name += "+draft" if same_tokens(model.text, draft.text) else "+universal"
+    parts = [_make(part, model, draft) for part in name.split("+")]
     return parts[0] if len(parts) == 1 else Combined(parts)
 
 

@@ -236,6 +236,8 @@ def test_proposers_are_made_by_name_for_a_model(random_model: Model) -> None:
     assert exit_proposer is not None and exit_proposer.layers == 1  # type: ignore[attr-defined]
     draft = make_proposer("forced+draft", random_model, random_model.with_layers([0]))
     assert draft is not None and 0 < draft.cost < 1 and draft.draws
+    with_draft = make_proposer("auto", random_model, random_model.with_layers([0]))
+    assert with_draft is not None and with_draft.name == "forced+ngram+draft"
     assert same_tokens(None, None)
 
 
