@@ -110,7 +110,7 @@ class _Kept:
                     machine.tokens = vocabulary.table if spelled is not vocabulary else None
                     start = start_state(machine, grammar)
             except LimitExceeded as error:
-                error.add_note(f"when compiling {repr(grammar)[:200]}")
+                error.add_note(_compiling(grammar))
                 raise
         with self._lock:
             self._starts[grammar] = start
@@ -165,7 +165,12 @@ def compile(grammar: Grammar, vocabulary: Vocabulary, limits: Limits = DEFAULT_L
         )
     if not isinstance(vocabulary, Vocabulary):
         raise TypeError(f"the vocabulary is a {type(vocabulary).__name__}; make one with Vocabulary.from_...")
-    spelled = vocabulary.spelled if _names_tokens(grammar) else vocabulary
+    try:
+        with limits.timed():
+            spelled = vocabulary.spelled if _names_tokens(grammar) else vocabulary
+    except LimitExceeded as error:
+        error.add_note(_compiling(grammar))
+        raise
     return _STORES.get(spelled, limits).constraint(grammar, vocabulary, spelled)
 
 
@@ -221,6 +226,10 @@ def start_state(machine: Machine, grammar: Grammar) -> int:
 
     rx = _regular(grammar)
     return context_free_start(machine, grammar) if rx is None else text_start(machine, _not_empty(grammar, rx))
+
+
+def _compiling(grammar: Grammar) -> str:
+    return f"when compiling {repr(grammar)[:200]}"
 
 
 def _names_tokens(grammar: Grammar) -> bool:

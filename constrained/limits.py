@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from grammars.effort import Timed
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -23,6 +25,10 @@ class Limits:
     step_states: int = 400_000
     step_seconds: float = 20.0
     bytes: int = 256 << 20
+
+    def timed(self) -> Timed:
+        """`step_seconds` for the blocks that it is entered for."""
+        return Timed(self.step_seconds, f"a step takes more than {self.step_seconds:g} s (Limits.step_seconds)")
 
 
 DEFAULT_LIMITS = Limits()

@@ -33,7 +33,7 @@ from constrained.kernels.object_keys import settled_table
 from constrained.kernels.runs import write_beside, write_literal
 from constrained.limits import DEFAULT_LIMITS, Limits
 from constrained.memory import reserved
-from grammars.effort import Timed, spend
+from grammars.effort import spend
 from grammars.errors import LimitExceeded
 
 if TYPE_CHECKING:
@@ -80,9 +80,7 @@ class Machine:
         self.tokens: TokenTable | None = None
         self.limits = limits
         self.lock = threading.RLock()
-        self.timed = Timed(
-            limits.step_seconds, f"a step takes more than {limits.step_seconds:g} s (Limits.step_seconds)"
-        )
+        self.timed = limits.timed()
         count = limits.states
         self.states: NDArray[np.int32] = reserved((count, t.STATE_COLUMNS), np.int32)
         self.maps: NDArray[np.uint8] = reserved((_MAPS * 256,), np.uint8)

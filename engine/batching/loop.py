@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Callable, Hashable, Sequence
 from threading import Condition, Thread
 from typing import Self
+from weakref import WeakSet
 
 from engine.batching.batch import BatchEngine
 from engine.batching.handle import RequestHandle
@@ -18,6 +20,16 @@ from engine.speculation.speculation import Speculation
 
 MAX_WAITING = 1024
 """Requests that may wait for room, by default."""
+
+_LOOPS: WeakSet[EngineLoop] = WeakSet()
+_SECONDS_AT_EXIT = 30.0
+
+
+@atexit.register
+def _stop_all() -> None:
+    """Python ends daemon threads where they are; one that is in the middle of a product would take the process with it."""
+    for loop in list(_LOOPS):
+        loop.stop(cancel=True, timeout=_SECONDS_AT_EXIT)
 
 
 class EngineLoop:
@@ -38,6 +50,7 @@ class EngineLoop:
         self._live: list[RequestHandle] = []
         self._thread: Thread | None = None
         self._closed = False
+        _LOOPS.add(self)
 
     def submit(
         self,

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from grammars.context_free.grammar import ContextFree, Terminal
 from grammars.context_free.keywords import is_covered
 from grammars.context_free.scans import Cut
+from grammars.effort import spend
 from grammars.regular import ALL, NONE, Rx, concat, derivative, difference, is_empty, moves, shortest, union
 from grammars.regular.charset import contains
 
@@ -143,6 +144,7 @@ def _stretched(terminal: Terminal, word: str) -> str:
 def _is_taken(grammar: ContextFree, number: int, word: str) -> bool:
     """Whether `word` is taken as this terminal whatever follows and whatever others are tried."""
     terminal = grammar.terminals[number]
+    spend(len(grammar.terminals))
     if terminal.literal or any(
         other != number and (_may_take(one, word) or any(_begins(rx, word) for rx in _languages(one)))
         for other, one in enumerate(grammar.terminals)
@@ -264,6 +266,7 @@ def _word_of_its_own(grammar: ContextFree, number: int) -> str | None:
 def _is_read(grammar: ContextFree, number: int, word: str, separator: str) -> bool:
     """Whether `word`, before the separator, is taken as this terminal whatever others are tried."""
     terminals = grammar.terminals
+    spend(len(terminals))
     terminal = terminals[number]
     covering = [
         other for other, one in enumerate(terminals)

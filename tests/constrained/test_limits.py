@@ -59,7 +59,6 @@ HOSTILE: dict[str, Callable[[], Grammar]] = {
     "alternatives": lambda: JsonSchema(
         {"allOf": [{"anyOf": [{"properties": {f"a{n}": {"const": m}}} for m in (1, 2)]} for n in range(24)]}
     ),
-    "objects in an enum": lambda: JsonSchema({"enum": [{"a": [number]} for number in range(3_000)]}),
 }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -241,3 +243,23 @@ def test_the_engine_says_what_is_in_use(loop: EngineLoop, gate: _Gate) -> None:
     handle.result(WAIT)
     assert loop.stop(timeout=WAIT)
     assert (loop.usage().used_blocks, loop.usage().filled, loop.usage().kept_blocks) == (0, 0.0, 3)
+
+
+LEAVES = """
+from engine.batching import BatchEngine, EngineLoop
+from engine.config import ModelConfig
+from engine.loading.random_weights import random_model
+
+config = ModelConfig.from_huggingface({
+    "model_type": "llama", "vocab_size": 97, "hidden_size": 480, "intermediate_size": 2048, "num_hidden_layers": 3,
+    "num_attention_heads": 6, "num_key_value_heads": 2, "max_position_embeddings": 128, "tie_word_embeddings": True,
+})
+loop = EngineLoop(BatchEngine(random_model(config, device="cpu", dtype="float32"), blocks=64))
+next(iter(loop.submit([1, 2, 3], max_new_tokens=100, eos_token_ids=[])))
+print("leaving")
+"""
+
+
+def test_a_program_may_end_in_the_middle_of_a_request() -> None:
+    done = subprocess.run([sys.executable, "-c", LEAVES], capture_output=True, text=True, timeout=300)
+    assert (done.stdout, done.returncode) == ("leaving\n", 0), done.stderr
