@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import atexit
 from collections.abc import Callable, Hashable, Sequence
-from threading import Condition, Thread
+from threading import Condition, Thread, current_thread
 from typing import Self
 from weakref import WeakSet
 
@@ -49,6 +49,7 @@ class EngineLoop:
         self._leaving: list[RequestHandle] = []
         self._live: list[RequestHandle] = []
         self._thread: Thread | None = None
+        self._last: Thread | None = None
         self._closed = False
         _LOOPS.add(self)
 
@@ -123,7 +124,11 @@ class EngineLoop:
             if cancel:
                 self._leaving.extend((*self._entering, *self._live))
             self._changed.notify_all()
-            return self._changed.wait_for(lambda: self._thread is None, timeout)
+            ended = self._changed.wait_for(lambda: self._thread is None, timeout)
+            last = self._last
+        if ended and last is not None and last is not current_thread():
+            last.join()  # it has nothing left to do but to end
+        return ended
 
     def __enter__(self) -> Self:
         return self
@@ -140,7 +145,7 @@ class EngineLoop:
 
     def _wake(self) -> None:
         if self._thread is None:
-            self._thread = Thread(target=self._run, name="engine-loop", daemon=True)
+            self._thread = self._last = Thread(target=self._run, name="engine-loop", daemon=True)
             self._thread.start()
 
     def _run(self) -> None:
