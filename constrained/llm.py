@@ -21,7 +21,6 @@ from constrained.replies import Planner, Reply
 from constrained.requests import EngineArguments, TextRequest
 from constrained.results import Generation
 from constrained.schema_input import partial_reader, read_schema
-from constrained.segments import SegmentedConstraint, compile_any
 from constrained.speculations import Speculations
 from constrained.streaming import BytesDecoding, Decoding, TextStream
 from constrained.tool_loop import ToolRun, run_tools
@@ -428,18 +427,16 @@ class LLM:
         source = read_schema(schema)
         return self.stream(with_schema(prompt, source.description), schema, **options)
 
-    def _read_constraint(
-        self, constraint: Any
-    ) -> tuple[Constraint | SegmentedConstraint | Phases | None, Callable[[str], Any] | None]:
+    def _read_constraint(self, constraint: Any) -> tuple[Constraint | Phases | None, Callable[[str], Any] | None]:
         """The compiled constraint, and how to read the finished text."""
         if constraint is None:
             return None, None
-        if isinstance(constraint, Constraint | SegmentedConstraint | Phases):
+        if isinstance(constraint, Constraint | Phases):
             if constraint.vocabulary != self.vocabulary:
                 raise ValueError("the constraint was compiled for another vocabulary; compile it with llm.vocabulary")
             return constraint, None
         if isinstance(constraint, Grammar) and not isinstance(constraint, JsonSchema):
-            return compile_any(constraint, self.vocabulary, self.limits), None
+            return compile(constraint, self.vocabulary, self.limits), None
         source = read_schema(constraint)
         check_grammar(source.grammar)  # what is wrong further down is said before the first token, too
         return compile(source.grammar, self.vocabulary, self.limits), source.parse

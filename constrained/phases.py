@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from copy import copy
 from typing import TYPE_CHECKING
 
-from constrained.errors import BudgetError
+from constrained.errors import BudgetError, TokenRejected
 from engine.constraint import Row
 
 if TYPE_CHECKING:
     from constrained.compile import Constraint
     from constrained.matcher import Matcher
-    from constrained.segments import SegmentedConstraint, SegmentedMatcher
     from constrained.vocabulary import Vocabulary
 
 
@@ -21,9 +22,7 @@ class Phases:
         first: its texts end in one way, so that nothing can follow one of them but `then`.
     """
 
-    def __init__(
-        self, first: Constraint | SegmentedConstraint, first_tokens: int, then: Constraint | SegmentedConstraint
-    ) -> None:
+    def __init__(self, first: Constraint, first_tokens: int, then: Constraint) -> None:
         self.first, self.first_tokens, self.then = first, first_tokens, then
 
     @property
@@ -40,7 +39,7 @@ class Phases:
 
 
 class PhasedMatcher:
-    """One sequence under `Phases`, as `engine.constraint.TokenConstraint` asks for it."""
+    """One sequence under `Phases`, as `engine.constraint` asks for it: it can be looked ahead in, taken back and forked."""
 
     def __init__(self, phases: Phases, max_tokens: int | None) -> None:
         self._phases, self._max_tokens = phases, max_tokens
@@ -53,8 +52,8 @@ class PhasedMatcher:
                 "those"
             )
         phases.then.matcher(max_tokens=None if max_tokens is None else max_tokens - phases.first_tokens)
-        self._then: Matcher | SegmentedMatcher | None = None
-        self._count = 0
+        self._then: Matcher | None = None
+        self._count = self._first_count = 0
         self._settle()
 
     def fill_mask(self, row: Row) -> None:
@@ -65,7 +64,53 @@ class PhasedMatcher:
         """As `Matcher.accept`."""
         self._current.accept(token)
         self._count += 1
+        self._first_count += self._then is None
         self._settle()
+
+    def rollback(self, count: int) -> None:
+        """As `Matcher.rollback`.
+
+        Raises:
+            ValueError: fewer tokens have been committed.
+        """
+        if not 0 <= count <= self._count:
+            raise ValueError(f"cannot take {count} tokens back: {self._count} have been committed")
+        kept = self._count - count
+        if self._then is not None and kept >= self._first_count:
+            self._then.rollback(count)
+        else:
+            self._then = None
+            self._first.rollback(self._first_count - kept)
+            self._first_count = kept
+        self._count = kept
+        self._settle()
+
+    def masks_ahead(self, tokens: Sequence[int], rows: Row) -> None:
+        """As `Matcher.masks_ahead`."""
+        count = 0
+        try:
+            while self._then is None and count < len(tokens):
+                self.fill_mask(rows[count])
+                try:
+                    self.accept(tokens[count])
+                except TokenRejected:
+                    rows[count + 1 : len(tokens) + 1] = 0
+                    return
+                count += 1
+            self._current.masks_ahead(tokens[count:], rows[count:])
+        finally:
+            self.rollback(count)
+
+    def forced_tokens(self) -> list[int]:
+        """As `Matcher.forced_tokens`, as far as one of the two texts dictates them."""
+        return self._current.forced_tokens()
+
+    def fork(self) -> PhasedMatcher:
+        """A copy that goes its own way."""
+        other = copy(self)
+        other._first = self._first.fork()
+        other._then = None if self._then is None else self._then.fork()
+        return other
 
     def is_accepting(self) -> bool:
         """Whether the text so far is whole."""
@@ -76,7 +121,7 @@ class PhasedMatcher:
         return self._then is not None and self._then.is_finished()
 
     @property
-    def _current(self) -> Matcher | SegmentedMatcher:
+    def _current(self) -> Matcher:
         return self._first if self._then is None else self._then
 
     def _settle(self) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from constrained.compile import Constraint, check_grammar
+from constrained.compile import Constraint, check_grammar, compile
 from constrained.errors import GrammarError, UnsupportedFeature
 from constrained.messages import (
     described_tools,
@@ -22,7 +22,6 @@ from constrained.prompts import Prompt, with_instruction, with_schema
 from constrained.reasoning import ReasoningOptions, is_special, mark, marks_of, read_reasoning, thinking_marks
 from constrained.results import Generation, StreamEvent
 from constrained.schema_input import read_schema
-from constrained.segments import SegmentedConstraint, compile_any
 from constrained.tools import Tool, ToolCall, checked_call, read_tools
 from engine.text import Text
 from grammars import AnyText, Grammar, JsonSchema, Reasoning, Regex, ToolCalls
@@ -77,7 +76,7 @@ class ReplyPlan:
 
     ids: list[int]
     grammar: Grammar | None
-    constraint: Constraint | SegmentedConstraint | Phases | None
+    constraint: Constraint | Phases | None
     tools: tuple[Tool, ...]
     vocabulary: Vocabulary = field(repr=False)
     parse: Callable[[str], Any] | None = field(default=None, repr=False)
@@ -183,7 +182,7 @@ class Planner:
         harmony = calls is not None and calls.format == "harmony"
         if harmony and options is not None and options.max_tokens is not None:
             raise UnsupportedFeature("a limit of the reasoning alone is not available in the format 'harmony'")
-        constraint: Constraint | SegmentedConstraint | Phases | None
+        constraint: Constraint | Phases | None
         if harmony or (options is None and not self._thinks_by_itself(reasoning, ids)):
             constraint = None if whole is None else self._compiled(whole)
         else:
@@ -253,15 +252,15 @@ class Planner:
         marks = thinking_marks(self._text)
         return reasoning is None and marks is not None and not self._end_of(ids).endswith(marks[1])
 
-    def _compiled(self, grammar: Grammar) -> Constraint | SegmentedConstraint:
-        return compile_any(grammar, self._llm.vocabulary, self._llm.limits)
+    def _compiled(self, grammar: Grammar) -> Constraint:
+        return compile(grammar, self._llm.vocabulary, self._llm.limits)
 
     def _end_of(self, ids: Sequence[int]) -> str:
         return self._text.decode(ids[-16:], skip_special_tokens=False).rstrip()
 
     def _thinking(
         self, options: ReasoningOptions, then: Grammar | None, ids: Sequence[int], *, is_free: bool
-    ) -> tuple[Reasoning, Constraint | SegmentedConstraint | Phases | None]:
+    ) -> tuple[Reasoning, Constraint | Phases | None]:
         """The grammar of thoughts and answer, and its constraint; none where the text `is_free`, and the thoughts only read."""
         start, end = marks_of(self._text, options)
         vocabulary = self._llm.vocabulary

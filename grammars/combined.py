@@ -20,6 +20,7 @@ from grammars.ebnf import (
 )
 from grammars.ebnf import Repeat as Repeated
 from grammars.ebnf.product import product
+from grammars.endings import Ending, check_endings, contextual_end, is_ending, with_ending
 from grammars.errors import EmptyLanguage, UnsupportedFeature
 from grammars.gbnf import load as load_gbnf
 from grammars.gbnf import rules as gbnf_rules
@@ -50,17 +51,20 @@ _START = "start"
 def load(value: Grammar) -> ContextFree:
     """The grammar of a `Sequence`, `OneOf`, `Repeat`, `AnyText`, `Phrases`, `Reasoning` or `ToolCalls` in numbers.
 
-    Schemas and Lark grammars in it stay as they are (`Embedded`); what is regular is one terminal.  A Lark grammar with
-    contextual lexing can stand at the end, behind what is regular; that then takes as much of the text as it can.
+    Schemas, Lark grammars and phrases within what nests stay as they are (`Embedded`); what is regular is one terminal.  A Lark
+    grammar with contextual lexing can stand at the end, behind what is regular; that then takes as much of the text as it can.
+    With special tokens or beside others it is a terminal of its own (`Ending`).
 
     Raises:
         EmptyLanguage: no text is a sentence.
         UnsupportedFeature: phrases within a grammar that they cannot be followed through.
         GrammarError: what the parts raise.
     """
-    last = _contextual_end(value)
-    if last is not None:
+    if is_ending(value):
+        last = contextual_end(value)
+        assert last is not None
         return _before(*last)
+    check_endings(value)
     if isinstance(value, Phrases) and regular(value.within) is None:
         grammar = product(_within(value.within), _condition(value))
     else:
@@ -69,19 +73,6 @@ def load(value: Grammar) -> ContextFree:
         grammar = flatten(rules, _START)
     useful_rules(grammar)
     return grammar
-
-
-def _contextual_end(value: Part) -> tuple[list[Part], Lark] | None:
-    """What stands before a Lark grammar with contextual lexing that comes last, and that grammar."""
-    if isinstance(value, Lark):
-        return ([], value) if value.lexer == "contextual" else None
-    if isinstance(value, Sequence) and value.parts:
-        last = _contextual_end(value.parts[-1])
-        return None if last is None else ([*value.parts[:-1], *last[0]], last[1])
-    if isinstance(value, Reasoning) and not value.optional:
-        last = _contextual_end(value.then)
-        return None if last is None else ([replace(value, then=""), *last[0]], last[1])
-    return None
 
 
 def _before(parts: list[Part], grammar: Lark) -> ContextFree:
@@ -127,6 +118,9 @@ def regular(value: Part) -> Rx | None:
 
 
 def _expression(value: Part, rules: dict[str, Definition]) -> Expression:
+    if is_ending(value):
+        assert isinstance(value, Grammar)  # a text has no lexing
+        return Foreign(Ending(value), "Lark")
     if isinstance(value, str):
         return Text(literal(value))
     if isinstance(value, (Regex, Choice)):
@@ -134,7 +128,7 @@ def _expression(value: Part, rules: dict[str, Definition]) -> Expression:
     if isinstance(value, AnyText):
         return Text(without(value.stop))
     if isinstance(value, Sequence):
-        return Concatenation(tuple(_expression(part, rules) for part in value.parts))
+        return Concatenation(tuple(_expression(part, rules) for part in with_ending(value.parts)))
     if isinstance(value, OneOf):
         return Alternatives(tuple(_expression(option, rules) for option in value.options))
     if isinstance(value, Repeat):
@@ -143,8 +137,8 @@ def _expression(value: Part, rules: dict[str, Definition]) -> Expression:
         return _expression(lowered(value), rules)
     if isinstance(value, Reasoning):
         return _reasoning(value, rules)
-    if isinstance(value, Phrases):
-        return Text(_phrases(value))
+    if isinstance(value, Phrases) and (within := regular(value.within)) is not None:
+        return Text(_phrases(value, within))
     if isinstance(value, Gbnf):
         return _gbnf(value, rules)
     return Foreign(value, value.name if isinstance(value, SpecialToken) else type(value).__name__)
@@ -168,11 +162,12 @@ def without(texts: tuple[str, ...]) -> Rx:
 
 
 def _reasoning(value: Reasoning, rules: dict[str, Definition]) -> Expression:
+    if value.optional:
+        return Alternatives((_expression(replace(value, optional=False), rules), _expression(value.then, rules)))
     inside = Text(without((value.end,) if isinstance(value.end, str) else ()))
     gap = Text(repeat(literal("\n"), 0, value.gap))
     then = _expression(value.then, rules)
-    thought = Concatenation((_expression(value.start, rules), inside, _expression(value.end, rules), gap, then))
-    return Alternatives((thought, then)) if value.optional else thought
+    return Concatenation((_expression(value.start, rules), inside, _expression(value.end, rules), gap, then))
 
 
 def _gbnf(value: Gbnf, rules: dict[str, Definition]) -> Expression:
@@ -196,13 +191,7 @@ def _renamed(expression: Expression, stem: str) -> Expression:
     return type(expression)(_renamed(expression.body, stem), expression.least, expression.most)
 
 
-def _phrases(value: Phrases) -> Rx:
-    within = regular(value.within)
-    if within is None:
-        raise UnsupportedFeature(
-            f"Phrases within {type(value.within).__name__}, as a part of another grammar: there they need a regular one "
-            "(AnyText, Regex, Choice, and what is made of them)"
-        )
+def _phrases(value: Phrases, within: Rx) -> Rx:
     found = intersect(within, _condition(value))
     if is_empty(found):
         raise EmptyLanguage(f"no text holds all of {value.required!r} and none of {value.banned!r}")

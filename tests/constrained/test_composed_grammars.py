@@ -42,6 +42,11 @@ SAMPLES: list[tuple[Grammar, list[str], list[str]]] = [
     (Phrases("ab", within=Gbnf('root ::= "(" root ")" | "a" | "b" | root root')), ["ab", "(ab)(b)"], ["a", "(a)b"]),
     (Phrases(banned="))", within=Lark('start: "(" start ")" | "z" | start start')), ["(z)(z)z"], ["((z))"]),
     (
+        Sequence("[", Phrases("ab", within=Gbnf('root ::= "(" root ")" | "a" | "b" | root root')), "]"),
+        ["[(ab)(b)]"],
+        ["[(a)b]", "ab"],
+    ),
+    (
         Sequence("x", JsonSchema({"enum": [1, True, "a"]}), OneOf("y", Regex("z+"))),
         ["x1y", 'x"a"zz', "xtruez"],
         ["xy", "x1"],

@@ -272,6 +272,21 @@ def test_marks_that_are_tokens_are_generated_and_read_as_tokens(marked_llm: LLM)
         assert all(call.run() for call in reply.calls)
 
 
+@pytest.mark.parametrize("thoughts", [True, ReasoningOptions(max_tokens=12)])
+def test_marks_that_are_tokens_are_guessed_and_nothing_else_changes(
+    marked_llm: LLM, thoughts: bool | ReasoningOptions
+) -> None:
+    def reply(proposer: str) -> Any:
+        return marked_llm.reply(
+            "go", tools=[weather], tool_choice="required", reasoning=thoughts, max_tokens=90, sampling=HOT, proposer=proposer
+        ).generation  # fmt: skip
+
+    plain, found = reply("none"), reply("forced")
+    assert found.token_ids == plain.token_ids
+    assert found.metrics.by_source["forced"][1] > 5
+    assert found.metrics.forwards_per_token < 1
+
+
 def test_thoughts_with_a_limit_end_with_their_token(marked_llm: LLM) -> None:
     options = ReasoningOptions(max_tokens=12)
     reply = marked_llm.reply("go", constraint=Verdict, reasoning=options, max_tokens=90, sampling=HOT)

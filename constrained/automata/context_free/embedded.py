@@ -11,6 +11,7 @@ from constrained.automata.schema_start import schema_start
 from constrained.automata.transitions import Transitions
 from constrained.kernels.tables import PASSING, pop_before, push
 from grammars.context_free.scans import Cut, Scan
+from grammars.endings import Ending
 from grammars.errors import UnsupportedFeature
 from grammars.regular import ALL, Rx
 
@@ -38,7 +39,12 @@ def expand_leave(machine: Machine, outcome: int, parser: Parser | None = None) -
 
 def embedded_start(machine: Machine, parser: Parser, number: int) -> int:
     """The state before a terminal that is a grammar of its own."""
-    return schema_start(machine, parser.embedded[number])
+    grammar = parser.embedded[number]
+    if not isinstance(grammar, Ending):
+        return schema_start(machine, grammar)
+    from constrained.automata.context_free.start import context_free_start  # which imports this
+
+    return context_free_start(machine, grammar.grammar)
 
 
 def enter_embedded(machine: Machine, made: Transitions, parser: Parser, number: int) -> None:
@@ -52,7 +58,12 @@ def enter_embedded(machine: Machine, made: Transitions, parser: Parser, number: 
 
 def first_bytes_of(machine: Machine, parser: Parser, number: int) -> bytes:
     """The bytes with which a terminal begins that is a grammar of its own."""
-    begins = machine.transitions(embedded_start(machine, parser, number)).groups
+    from constrained.automata.context_free.states import expand_enter
+
+    start = embedded_start(machine, parser, number)
+    while machine.key(start)[0] is expand_enter:
+        start = machine.key(start)[3]
+    begins = machine.transitions(start).groups
     return bytes(byte for byte in range(256) if begins[byte])
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import constrained.automata.context_free.bounds
 import constrained.automata.context_free.costs  # noqa: F401  (both tell the searches for completions of their states)
 from constrained.automata.context_free.kept_grammars import kept
@@ -10,8 +12,11 @@ from constrained.automata.context_free.states import grammar_start
 from constrained.automata.machine import Machine
 from grammars.combined import load as load_combined
 from grammars.combined import regular
-from grammars.context_free import ContextFree, Embedded, SpecialToken
+from grammars.context_free import ContextFree, Embedded, Rule, SpecialToken, Terminal
 from grammars.context_free.inlining import Resolved, inlined
+from grammars.context_free.nullable import nullable_symbols
+from grammars.endings import Ending
+from grammars.errors import UnsupportedFeature
 from grammars.values import Gbnf, Grammar, JsonSchema, Lark, Phrases
 
 
@@ -55,7 +60,7 @@ def special_tokens_of(grammar: Grammar) -> list[SpecialToken]:
 
 
 def loaded(grammar: Grammar) -> ContextFree:
-    """The rules and terminals of a grammar; of those embedded in it, only schemas stay terminals of their own."""
+    """The rules and terminals of a grammar; schemas in it stay terminals of their own, and so does what has contextual lexing."""
     return inlined(_loaded(grammar), _resolved)
 
 
@@ -73,6 +78,24 @@ def _loaded(grammar: Grammar) -> ContextFree:
 
 def _resolved(embedded: Embedded) -> Resolved:
     grammar = embedded.grammar
+    if isinstance(grammar, Ending):
+        return _ending(grammar)
     if isinstance(grammar, JsonSchema):
         return None
-    return _loaded(grammar) if is_context_free(grammar) else regular(grammar)
+    if not is_context_free(grammar):
+        return regular(grammar)
+    found = _loaded(grammar)
+    if any(isinstance(one.language, Embedded) and isinstance(one.language.grammar, Ending) for one in found.terminals):
+        raise UnsupportedFeature(
+            "a grammar within a Lark grammar has a part with lexer='contextual'; there it needs lexer='dynamic'"
+        )
+    return found
+
+
+def _ending(value: Ending) -> ContextFree | None:
+    """Rules for what is read by a parser of its own, if it may be empty; terminals are not."""
+    inner = kept(value.grammar, loaded).grammar
+    if value.is_empty_apart or inner.start not in nullable_symbols(inner.rules):
+        return None
+    terminal = Terminal("Lark", Embedded(replace(value, is_empty_apart=True)))
+    return ContextFree(("ending",), (terminal,), (Rule(0, ()), Rule(0, (~0,))), 0)

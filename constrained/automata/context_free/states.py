@@ -15,6 +15,7 @@ from constrained.automata.configurations import PASSED_ON
 from constrained.automata.context_free.closing import Closing
 from constrained.automata.context_free.embedded import (
     check_numbers,
+    embedded_start,
     enter_embedded,
     expand_leave,
     first_bytes_of,
@@ -33,6 +34,7 @@ from constrained.vocabulary.spelled import MARK
 from grammars.context_free.letters import ALL_LETTERS, Letters, ascii_ranges, letters, split
 from grammars.context_free.scans import Cut, Scan
 from grammars.context_free.stacks import BASE
+from grammars.endings import Ending
 from grammars.errors import EmptyLanguage
 from grammars.regular import ALL, NONE, Rx, moves
 
@@ -57,6 +59,9 @@ def grammar_start(machine: Machine, parser: Parser) -> int:
     """
     for token in parser.special.values():
         token_number(machine, token)
+    for number, grammar in parser.embedded.items():
+        if isinstance(grammar, Ending):
+            embedded_start(machine, parser, number)  # what is wrong with it is said now
     parser.begins = lambda number: first_bytes_of(machine, parser, number)
     start = _state(machine, parser, _settled(machine, parser, [parser.first()], take_cuts=parser.separation is None))
     if not start:

@@ -1,4 +1,4 @@
-"""Grammars with tokens of the vocabulary itself: masks, budgets, and calls in real vocabularies."""
+"""Thoughts, words and calls with marks that are tokens of the vocabulary itself: masks, budgets, and real vocabularies."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ import jsonschema
 import numpy as np
 import pytest
 
-from constrained import BudgetError, GrammarError, TokenRejected, Vocabulary
+from constrained import BudgetError, Constraint, Matcher, TokenRejected, Vocabulary, compile
 from constrained.replies import AnswerReader
 from constrained.results import StreamEvent
-from constrained.segments import SegmentedConstraint, SegmentedMatcher, has_special
 from constrained.streaming import BytesDecoding
-from engine.constraint import TokenConstraint
+from engine.constraint import SpeculativeConstraint
 from grammars import Choice, JsonSchema, OneOf, Reasoning, Repeat, Sequence, SpecialToken, ToolCalls
 from grammars.tool_calls import FORMATS, CallBegin, ContentDelta, ReasoningDelta
 from grammars.values import ToolFormat
@@ -43,13 +42,13 @@ def mark(name: str) -> int:
     return END + 1 + NAMES.index(name)
 
 
-def allowed(matcher: SegmentedMatcher) -> set[int]:
-    row = np.zeros(matcher._constraint.vocabulary.row_words, np.uint32)
+def allowed(matcher: Matcher) -> set[int]:
+    row = np.zeros(matcher.constraint.vocabulary.row_words, np.uint32)
     matcher.fill_mask(row)
     return set(np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")).tolist())
 
 
-def follow(matcher: SegmentedMatcher, *pieces: str | int) -> SegmentedMatcher:
+def follow(matcher: Matcher, *pieces: str | int) -> Matcher:
     for piece in pieces:
         for token in [piece] if isinstance(piece, int) else piece.encode():
             assert token in allowed(matcher)
@@ -59,9 +58,9 @@ def follow(matcher: SegmentedMatcher, *pieces: str | int) -> SegmentedMatcher:
 
 def test_texts_and_tokens_follow_one_another(vocabulary: Vocabulary) -> None:
     grammar = Sequence("x", SpecialToken("<a>"), OneOf("", Sequence(SpecialToken("<b>"), "y")))
-    constraint = SegmentedConstraint(grammar, vocabulary)
+    constraint = compile(grammar, vocabulary)
     matcher = constraint.matcher()
-    assert isinstance(matcher, TokenConstraint)
+    assert isinstance(matcher, SpeculativeConstraint)
     assert allowed(matcher) == {ord("x")}
     assert allowed(follow(matcher, "x")) == {mark("<a>")}
     assert not matcher.is_accepting()
@@ -75,7 +74,7 @@ def test_texts_and_tokens_follow_one_another(vocabulary: Vocabulary) -> None:
 
 
 def test_a_token_that_is_not_allowed_raises_and_changes_nothing(vocabulary: Vocabulary) -> None:
-    matcher = SegmentedConstraint(Sequence("x", SpecialToken("<a>")), vocabulary).matcher()
+    matcher = compile(Sequence("x", SpecialToken("<a>")), vocabulary).matcher()
     for token in (ord("y"), mark("<a>"), END):
         with pytest.raises(TokenRejected):
             matcher.accept(token)
@@ -84,7 +83,7 @@ def test_a_token_that_is_not_allowed_raises_and_changes_nothing(vocabulary: Voca
 
 def test_repetitions_have_their_bounds(vocabulary: Vocabulary) -> None:
     grammar = Repeat(Sequence(SpecialToken("<a>"), Choice(["x", "xy"])), 1, 2, SpecialToken("<b>"))
-    matcher = SegmentedConstraint(grammar, vocabulary).matcher()
+    matcher = compile(grammar, vocabulary).matcher()
     assert allowed(matcher) == {mark("<a>")}
     assert allowed(follow(matcher, mark("<a>"), "x")) == {ord("y"), mark("<b>"), END}
     assert allowed(follow(matcher, mark("<b>"), mark("<a>"), "xy")) == {END}
@@ -92,13 +91,13 @@ def test_repetitions_have_their_bounds(vocabulary: Vocabulary) -> None:
 
 def test_a_repetition_of_what_may_be_empty_ends(vocabulary: Vocabulary) -> None:
     grammar = Repeat(OneOf("", SpecialToken("<a>")))
-    assert allowed(SegmentedConstraint(grammar, vocabulary).matcher()) == {mark("<a>"), END}
+    assert allowed(compile(grammar, vocabulary).matcher()) == {mark("<a>"), END}
 
 
 @pytest.mark.parametrize("most", range(4, 9))
 def test_what_is_begun_can_be_finished_within_the_budget(vocabulary: Vocabulary, most: int) -> None:
     grammar = Sequence(Repeat(Sequence(SpecialToken("<a>"), JsonSchema({"type": "integer"})), 1), SpecialToken("<b>"))
-    constraint = SegmentedConstraint(grammar, vocabulary)
+    constraint = compile(grammar, vocabulary)
     rng = random.Random(most)
     for _ in range(20):
         matcher = constraint.matcher(max_tokens=most)
@@ -112,18 +111,7 @@ def test_what_is_begun_can_be_finished_within_the_budget(vocabulary: Vocabulary,
             constraint.matcher(max_tokens=less)
 
 
-def test_a_token_that_the_vocabulary_has_not_is_named(vocabulary: Vocabulary) -> None:
-    with pytest.raises(GrammarError, match="no special token '<nothing>'"):
-        SegmentedConstraint(Sequence("x", SpecialToken("<nothing>")), vocabulary)
-
-
-def test_what_holds_special_tokens_is_known() -> None:
-    assert has_special(Reasoning(then="x", start=SpecialToken("<a>"), end="</a>"))
-    assert has_special(ToolCalls(TOOLS, "mistral", special=["[TOOL_CALLS]"]))
-    assert not has_special(ToolCalls(TOOLS, "mistral"))
-
-
-def sentence(constraint: SegmentedConstraint, rng: random.Random, most: int) -> list[int]:
+def sentence(constraint: Constraint, rng: random.Random, most: int) -> list[int]:
     matcher = constraint.matcher(max_tokens=most)
     taken: list[int] = []
     while True:
@@ -151,7 +139,7 @@ def read(grammar: Any, vocabulary: Vocabulary, tokens: list[int]) -> tuple[str, 
 @pytest.mark.parametrize("format", ["hermes", "mistral", "mistral_args", "deepseek", "deepseek_v31", "harmony"])
 def test_calls_with_marks_that_are_tokens_come_back_and_fit(vocabulary: Vocabulary, format: ToolFormat) -> None:
     grammar = ToolCalls(TOOLS, format, "required", special=FORMATS[format].marks)
-    constraint = SegmentedConstraint(grammar, vocabulary)
+    constraint = compile(grammar, vocabulary)
     rng = random.Random(format)
     for _ in range(4):
         _, _, names, arguments = read(grammar, vocabulary, sentence(constraint, rng, 120))
@@ -163,7 +151,7 @@ def test_calls_with_marks_that_are_tokens_come_back_and_fit(vocabulary: Vocabula
 def test_thoughts_words_and_calls_with_marks_that_are_tokens(vocabulary: Vocabulary) -> None:
     calls = ToolCalls(TOOLS, "mistral_args", special=FORMATS["mistral_args"].marks)
     grammar = Reasoning(then=calls, start=SpecialToken("<a>"), end=SpecialToken("<b>"))
-    matcher = SegmentedConstraint(grammar, vocabulary).matcher()
+    matcher = compile(grammar, vocabulary).matcher()
     pieces = [mark("<a>"), "[ARGS]?", mark("<b>"), "\nso ", mark("[TOOL_CALLS]"), "now", mark("[ARGS]"), "{}"]
     follow(matcher, *pieces)
     assert allowed(matcher) == {mark("[TOOL_CALLS]"), END}
@@ -174,7 +162,7 @@ def test_thoughts_words_and_calls_with_marks_that_are_tokens(vocabulary: Vocabul
 def test_gpt_oss_calls_through_its_own_channels(gptoss_vocabulary: Vocabulary) -> None:
     marks = FORMATS["harmony"].marks
     grammar = ToolCalls(TOOLS, "harmony", "required", special=marks)
-    matcher = SegmentedConstraint(grammar, gptoss_vocabulary).matcher(max_tokens=60)
+    matcher = compile(grammar, gptoss_vocabulary).matcher(max_tokens=60)
     number = gptoss_vocabulary.special_tokens
     assert allowed(matcher) == {number["<|channel|>"]}
     header = gptoss_vocabulary.canonical("commentary to=functions.now ")
@@ -184,14 +172,44 @@ def test_gpt_oss_calls_through_its_own_channels(gptoss_vocabulary: Vocabulary) -
         assert token in allowed(matcher)
         matcher.accept(token)
     assert matcher.is_accepting()
+    rows = np.zeros((len(tokens) + 1, gptoss_vocabulary.row_words), np.uint32)
+    matcher.rollback(len(tokens))
+    matcher.masks_ahead(tokens, rows)
+    assert all(row[token // 32] >> (token % 32) & 1 for row, token in zip(rows, tokens, strict=False))
+    assert matcher.accept_many(tokens[:-1]) == len(tokens) - 1
+    assert allowed(matcher) >= {tokens[-1]}
     assert read(grammar, gptoss_vocabulary, tokens)[2:] == (["now"], ["{}"])
 
 
 def test_qwen_writes_its_marks_as_the_tokens_that_it_has(qwen3_vocabulary: Vocabulary) -> None:
-    from constrained import compile
-
     matcher = compile(ToolCalls(TOOLS, "hermes", "required"), qwen3_vocabulary).matcher()
     [number] = [token for token, text in enumerate(qwen3_vocabulary.tokens) if text == b"<tool_call>"]
     row = np.zeros(qwen3_vocabulary.row_words, np.uint32)
     matcher.fill_mask(row)
     assert row[number // 32] >> (number % 32) & 1
+
+
+def test_marks_and_names_are_forced(vocabulary: Vocabulary) -> None:
+    grammar = ToolCalls(TOOLS[1:], "mistral_args", "required", special=FORMATS["mistral_args"].marks)
+    assert compile(grammar, vocabulary).matcher().forced_tokens() == [
+        mark("[TOOL_CALLS]"),
+        *b"now",
+        mark("[ARGS]"),
+        *b"{",
+    ]
+
+
+@pytest.mark.parametrize("format", ["mistral_args", "deepseek_v31", "harmony"])
+def test_masks_ahead_are_those_of_the_steps(vocabulary: Vocabulary, format: ToolFormat) -> None:
+    grammar = ToolCalls(TOOLS, format, "required", special=FORMATS[format].marks)
+    constraint = compile(grammar, vocabulary)
+    tokens = sentence(constraint, random.Random(format), 60)
+    rows = np.zeros((len(tokens) + 1, vocabulary.row_words), np.uint32)
+    ahead, one_by_one = constraint.matcher(max_tokens=60), constraint.matcher(max_tokens=60)
+    ahead.masks_ahead(tokens, rows)
+    assert ahead.tokens == ()
+    row = np.zeros(vocabulary.row_words, np.uint32)
+    for token, found in zip([*tokens, END], rows, strict=True):
+        one_by_one.fill_mask(row)
+        assert (found == row).all()
+        one_by_one.accept(token)
