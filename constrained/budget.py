@@ -3,10 +3,15 @@
 The need of a configuration is the number of tokens of a known way to finish it, so a step never allows what cannot be
 kept.  The way that is known for the current configuration, the plan, is kept as a witness: its next token is always
 allowed.  Where a cheap bound in bytes shows that no token comes near the budget, the mask is left as it is.
+
+Searches are bounded, so two of them may know different ways to finish one text.  What a mask allows is therefore decided
+once: a mask near the budget is remembered, and a commit asks it and searches nothing.  Where no mask was asked for, the commit
+asks for it.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -18,9 +23,11 @@ from constrained.kernels import survey as s
 from constrained.kernels import tables as t
 from constrained.kernels.survey import FAR
 from constrained.token_search import few_tokens
+from grammars.effort import bounded, spend
 from grammars.errors import LimitExceeded
 
 if TYPE_CHECKING:
+    from constrained.automata.completions import Stack
     from constrained.masks.completion_store import CompletionStore
     from constrained.matcher import Matcher
 
@@ -29,6 +36,12 @@ Tokens = tuple[int, ...]
 _MOST_LOOKED_AT = 32
 """Near a budget, so many tokens of a mask whose need depends on their text are looked at one by one; of others, only the
 next token of the plan is kept."""
+_MOST_STEPS = 20_000
+"""Steps of the searches for what the tokens of one mask need (`grammars.effort`); what takes more is left out."""
+_MOST_REMEMBERED = 64
+"""Masks near the budget that are remembered, for texts that are gone back to."""
+_A_LOOK = 1_000
+"""Steps after which the clock is looked at in any case (`grammars.effort`)."""
 
 
 class Budget:
@@ -47,6 +60,11 @@ class Budget:
             )
         self.max_tokens = max_tokens
         self._looks_left = _MOST_LOOKED_AT
+        self._kept = -1
+        self._masks: OrderedDict[Tokens, NDArray[np.uint32]] = OrderedDict()
+        self._mask: NDArray[np.uint32] | None = None
+        self._unrestricted = False
+        self._timed = completions.timed()
         self._completions = completions
         self._plans: list[Tokens | None] = []
         self._cell_costs: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
@@ -62,48 +80,58 @@ class Budget:
         other = Budget.__new__(Budget)
         other.__dict__.update(self.__dict__)
         other._plans = self._plans.copy()
+        other._masks = self._masks.copy()
+        other._timed = self._completions.timed()
         return other
 
     def forget(self, length: int) -> None:
         """The matcher is back at `length` tokens."""
         del self._plans[length:]
+        self._mask, self._unrestricted = None, False
 
     def left(self, committed: int) -> int:
         """Tokens that may still come, end token included."""
         return self.max_tokens - committed
 
     def admits(self, matcher: Matcher, token: int) -> bool:
-        """Whether the matcher, which has just committed `token`, can still finish; its plan is noted if so."""
-        left = self.left(len(self._plans) + 1)
-        plan: Tokens | None = None
-        if self.bytes_needed(matcher) + 1 > left:
-            before = self._plan(len(self._plans))
-            if before and before[0] == token:
-                plan = before[1:]
-            if plan is None or len(plan) + 1 > left:
-                plan = self._witness(matcher)
-            if len(plan) + 1 > left and before is None:
-                # the mask of this place, had it been asked for, would have kept the first token of this plan
-                before = self._completions.tokens(*matcher.configuration_before())
-                if before and before[0] == token:
-                    plan = before[1:]
-            if len(plan) + 1 > left:
-                # a mask may know of a way that the short search for one did not find
-                plan = self._completions.fewer_tokens(*matcher.configuration())
-            if len(plan) + 1 > left:
+        """Whether the mask before `token`, which the matcher has just committed, allows it; its plan is noted if so.
+
+        Raises:
+            LimitExceeded: that mask was not asked for, and cannot be made.
+        """
+        length = len(self._plans)
+        if not self._unrestricted:
+            mask = self._mask
+            if mask is None and self.bytes_needed(matcher) + 1 > self.left(length + 1):
+                mask = self._masks.get(matcher.tokens[:-1])
+                if mask is None:
+                    before = matcher.fork()
+                    before.rollback(1)
+                    mask = np.zeros(matcher.store.row_shape, dtype=np.uint32)
+                    before.fill_mask(mask)
+                    self._masks[before.tokens] = mask
+                    # the plan that was found there, if any
+                    if length and before._budget is not None:
+                        self._plans[length - 1] = before._budget._plan(length)
+            if mask is not None and not mask[token >> 5] >> (token & 31) & 1:
                 return False
-        self._plans.append(plan)
+        before_it = self._plan(length)
+        self._plans.append(before_it[1:] if before_it and before_it[0] == token else None)
+        self._mask, self._unrestricted = None, False
         return True
 
     def is_far(self, matcher: Matcher, number: int) -> bool:
         """Whether no token of the row `number`, that of the matcher's configuration, comes near the budget."""
         completions = self._completions
         now = self.bytes_needed(matcher)
+        if now >= FAR:  # it is cut off, so what a token adds to it would not be seen
+            return False
         growth = completions.growth.get(number)
         if growth is None:
             most, _ = self._survey(matcher, FAR, in_tokens=False)
             growth = completions.growth[number] = most - now
-        return now + growth + 1 <= self.left(len(self._plans)) - 1
+        self._unrestricted = bool(now + growth + 1 <= self.left(len(self._plans)) - 1)
+        return self._unrestricted
 
     def far_along(self, numbers: Sequence[int], needed: int) -> int:
         """How many tokens on, each allowed by one of the rows `numbers`, no row on the way comes near the budget.
@@ -121,20 +149,57 @@ class Budget:
     def pass_by(self, count: int) -> None:
         """The matcher has committed so many tokens, far from the budget."""
         self._plans.extend([None] * count)
+        self._mask, self._unrestricted = None, False
 
-    def restrict(self, matcher: Matcher, number: int, row: NDArray[np.uint32]) -> None:
-        """Take out of `row`, the row `number` of the matcher's configuration, what cannot be finished in time."""
-        if self.is_far(matcher, number):
-            return
+    def restrict(self, matcher: Matcher, number: int, row: NDArray[np.uint32], doubtful: Sequence[int]) -> None:
+        """Take out of `row`, the row `number` of the matcher's configuration, what cannot be finished in time.
+
+        Args:
+            doubtful: tokens that the language allows and that are not in the row yet; those that fit are put in.
+
+        Raises:
+            LimitExceeded: no way to finish in time is found, or finding out takes too long.
+        """
+        with self._timed:
+            if not self.is_far(matcher, number):
+                over = self._near(matcher)
+                with bounded(steps=_MOST_STEPS):
+                    self._restrict(matcher, row, over)
+                    fitting = [token for token in doubtful if self.fits(matcher, token)]
+                spend(_A_LOOK)  # searches that the time has cut short say nothing
+            else:
+                fitting = list(doubtful)
+        for token in fitting:
+            row[token >> 5] |= np.uint32(1 << (token & 31))
+        if not self._unrestricted:
+            if not row.any():
+                raise LimitExceeded(
+                    f"no way to finish the text within max_tokens={self.max_tokens} is found; raise max_tokens"
+                )
+            self._mask = self._masks[matcher.tokens] = row.copy()
+            while len(self._masks) > _MOST_REMEMBERED:
+                self._masks.popitem(last=False)
+
+    def _near(self, matcher: Matcher) -> NDArray[np.int32]:
+        """What `_survey` lists as over the budget; the next token of the plan is noted."""
         self._looks_left = _MOST_LOOKED_AT
         length = len(self._plans)
         left = self.left(length)
         _, over = self._survey(matcher, left - 2, in_tokens=True)
         plan = self._plan(length)
-        if plan is None:
-            plan = self._plans[length - 1] = self._witness(matcher)
+        if plan is None or len(plan) + 1 > left:
+            plan = self._witness(matcher)
+            if len(plan) + 1 > left:
+                plan = self._completions.fewer_tokens(*matcher.configuration())
+            if length:
+                self._plans[length - 1] = plan
+        self._kept = plan[0] if plan and len(plan) + 1 <= left else -1
+        return over
+
+    def _restrict(self, matcher: Matcher, row: NDArray[np.uint32], over: NDArray[np.int32]) -> None:
+        left = self.left(len(self._plans))
         tokens = over[:, 0]
-        over = over[(row[tokens >> 5] >> (tokens & 31) & 1).astype(bool) & (tokens != (plan[0] if plan else -1))]
+        over = over[(row[tokens >> 5] >> (tokens & 31) & 1).astype(bool) & (tokens != self._kept)]
         # Most tokens lead to few configurations: each of these is judged once, for all of its tokens.
         known = over[:, 2] >= 0
         dropped = [token for token in over[~known, 0].tolist() if not self.fits(matcher, token)]
@@ -156,13 +221,18 @@ class Budget:
 
         Not where that depends on the text, as it can for every token, and enough texts have been looked at for one mask.
         """
+        if token == self._kept:
+            return True
         state, stack = matcher.configuration_after(token)
         if stack is not None and len(stack) == 3:
             if self._looks_left <= 0:
                 return False
             self._looks_left -= 1
-        needed = len(self._completions.tokens(state, stack))
-        return needed + 1 <= self.left(len(self._plans)) - 1
+        most = self.left(len(self._plans)) - 2
+        try:
+            return len(self._completions.tokens(state, stack)) <= most or self._bytes_of(state, stack) <= most
+        except LimitExceeded:
+            return False  # how it could end is not known
 
     def _tokens_needed(self, matcher: Matcher, state: int, cell: int) -> int:
         """Tokens to the end from a configuration whose text is not known, where that makes no difference; else too many."""
@@ -187,6 +257,15 @@ class Budget:
             then = int(cells[cell, t.C_RETURN])
             total += completions.cost(then if then >= 0 else -1 - then)
             cell = int(cells[cell, t.C_NEXT])
+        return min(total, FAR)
+
+    def _bytes_of(self, state: int, stack: Stack) -> int:
+        """`bytes_needed` of a configuration as a value."""
+        total = self._completions.cost(state)
+        while stack is not None:
+            then = stack[0]
+            total += self._completions.cost(then if then >= 0 else -1 - then)
+            stack = stack[1]
         return min(total, FAR)
 
     def _survey(self, matcher: Matcher, limit: int, *, in_tokens: bool) -> tuple[int, NDArray[np.int32]]:

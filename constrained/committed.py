@@ -108,11 +108,6 @@ class Committed:
         written = int(self._registers[m.M_BYTES])
         return int(self._registers[m.M_STATE]), self.stack(int(self._registers[m.M_CELL]), self._text[:written])
 
-    def configuration_before(self) -> tuple[int, Stack]:
-        """The configuration before the last token of the text."""
-        state, cell, _, written = self._history[int(self._registers[m.M_LENGTH]) - 1].tolist()
-        return state, self.stack(cell, self._text[:written])
-
     def configuration_after(self, token: int) -> tuple[int, Stack]:
         """The configuration that `token`, which is allowed, leads to."""
         position = self._position()

@@ -68,7 +68,7 @@ class Matcher(Committed):
         After an end token the row is empty.
 
         Raises:
-            LimitExceeded: the row cannot be made within the limits.
+            LimitExceeded: the row cannot be made within the limits, or no way to finish within the budget is found.
         """
         if self._finished:
             row[:] = 0
@@ -80,23 +80,26 @@ class Matcher(Committed):
         number = h.write_found(rows.handles, self._registers, row)
         if number < 0:
             rows, number = self._write_row(row)
+        admitted = self._admitted_by_text(rows.open_tokens[number]) if number in rows.open_tokens else []
         if self._budget is not None:
-            self._budget.restrict(self, number, row)
-        if number in rows.open_tokens:
-            self._look_at_text(number, rows.open_tokens[number], row)
+            self._budget.restrict(self, number, row, admitted)
+            return
+        for token in admitted:
+            row[token >> 5] |= np.uint32(1 << (token & 31))
 
     def accept(self, token: int) -> None:
         """Commit one token.
 
         Raises:
             TokenRejected: the token is not allowed here; the matcher is as it was.
-            LimitExceeded: the stack grew past its limit; the matcher is as it was.
+            LimitExceeded: the stack grew past its limit, or the mask before the token, which was not asked for, cannot be made;
+                the matcher is as it was.
         """
         if not self._finished:
             status = h.commit_token(self._handles, self._machine.memo, self._own, self._registers, token)
             if status == t.OK or (status != t.REJECTED and self._commit_slowly(status, token)):
                 self._tokens.append(token)
-                if self._budget is not None and not self._budget.admits(self, token):
+                if self._budget is not None and not self._fits_budget(self._budget, token):
                     self._take_back(1)
                     raise TokenRejected(
                         f"token {token} is not allowed: the text could not be finished within "
@@ -109,6 +112,13 @@ class Matcher(Committed):
                 self._tokens.append(token)
                 return
         raise TokenRejected(self._why_rejected(token), token)
+
+    def _fits_budget(self, budget: Budget, token: int) -> bool:
+        try:
+            return budget.admits(self, token)
+        except LimitExceeded:
+            self._take_back(1)
+            raise
 
     def accept_many(self, tokens: Iterable[int]) -> int:
         """Commit the longest prefix of `tokens` that is allowed; its length."""
@@ -337,13 +347,12 @@ class Matcher(Committed):
                 error.add_note(f"in the mask after {self.text[-40:].decode('utf-8', 'backslashreplace')!r}")
                 raise
 
-    def _look_at_text(self, number: int, tokens: tuple[int, ...], row: NDArray[np.uint32]) -> None:
-        """Add to the row `number` those of its open tokens that the text so far admits."""
-        budget = None if self._budget is None or self._budget.is_far(self, number) else self._budget
-        for token in tokens:
-            data = self._blob[self._bounds[token] : self._bounds[token + 1]]
-            if self._run(data, self._position()) == t.OK and (budget is None or budget.fits(self, token)):
-                row[token >> 5] |= np.uint32(1 << (token & 31))
+    def _admitted_by_text(self, tokens: tuple[int, ...]) -> list[int]:
+        """Those of the open tokens of this place that the text so far admits."""
+        blob, bounds = self._blob, self._bounds
+        return [
+            token for token in tokens if self._run(blob[bounds[token] : bounds[token + 1]], self._position()) == t.OK
+        ]
 
     def _why_rejected(self, token: int) -> str:
         after = self.text[-40:].decode("utf-8", "backslashreplace")

@@ -18,6 +18,7 @@ from constrained.automata.machine import Machine, expand_literal
 from constrained.automata.outlines import Outlines
 from constrained.automata.settling import is_doubtful, is_known, records, settled, textless
 from constrained.kernels import tables as t
+from grammars.effort import spend
 from grammars.errors import LimitExceeded
 
 Stack = tuple[Any, ...] | None
@@ -178,6 +179,7 @@ class Completions:
                     continue
             if len(closed) > steps:
                 break
+            spend()
             if (_depth(node[1]) <= ground) if leave else (node[0] == self._machine.done and node[1] is None):
                 return _path(came, node), *node
             for label, after in self._steps(*node):

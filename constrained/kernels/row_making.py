@@ -159,7 +159,8 @@ def _local_rows(handles: Int64, memo: Int64, w: Int64) -> int:
             w[W_WALKS] += 1
         base = states[w[W_STATE], S_BASE]
         before = w[W_WALKED]
-        if base >= 0 and locals_[states[base, S_LOCAL], L_DENSE] >= 0:
+        local = states[base, S_LOCAL] if base >= 0 else -1
+        if local >= 0 and locals_[local, L_DENSE] >= 0 and not locals_[local, L_OPEN]:
             status = walk_beside(
                 states, maps, actions, memo, scratch, loops, nodes, bytes_, below, token_ids, lengths, pool, dense, locals_, exits,
                 frames, w,

@@ -252,7 +252,8 @@ def walk_beside(
     """`walk_alone` for a state whose base has a dense local row.
 
     A second walk from the base runs in step, subtrees in which both agree are skipped, and the row is stored as the base's
-    with the differing tokens flipped.
+    with the differing tokens flipped.  The base has no tokens that are set apart: those are no part of its row, and would be
+    passed over with the subtrees.
     """
     start = w[W_STATE]
     base = states[start, S_BASE]
@@ -368,10 +369,13 @@ def walk_beside(
                         exit_top = _exit(exits, exit_top, frames[depth, F_NODE], state, 0)
                 else:
                     exit_top = _exit(exits, exit_top, node, after, 1)
-            in_row = status == OK or (status == EXIT and after < 0)
+            allowed = status == OK or (status == EXIT and after < 0)
+            in_row = allowed and not open_ahead
             tokens = nodes[node, N_TOKENS]
             inner = nodes[node, N_TOKENS_OWN]
             if not descend:
+                if allowed and open_ahead:
+                    listed(token_ids, lengths, pool, w, pool_top, tokens, inner, ANY_NUMBER, 1)
                 pool_top = _flip(dense, base_dense, token_ids, pool, pool_top, tokens, inner, in_row)
                 pool_top = _flip(dense, base_dense, token_ids, pool, pool_top, inner, nodes[node, N_TOKENS_ALL], False)
                 continue
@@ -379,14 +383,19 @@ def walk_beside(
             if most >= 0:
                 longest = longest_allowed(nodes, node, most)
                 last = nodes[node, N_TOKENS_ALL]
-                if longest == ANY_NUMBER:
+                if open_ahead:
+                    listed(token_ids, lengths, pool, w, pool_top, tokens, last, longest, 1)
+                    pool_top = _flip(dense, base_dense, token_ids, pool, pool_top, tokens, last, False)
+                elif longest == ANY_NUMBER:
                     pool_top = _flip(dense, base_dense, token_ids, pool, pool_top, tokens, last, True)
                 else:
                     pool_top = _flip_longer(
                         dense, base_dense, token_ids, lengths, pool, pool_top, tokens, last, longest
                     )
                 continue
-            pool_top = _flip(dense, base_dense, token_ids, pool, pool_top, tokens, inner, True)
+            if open_ahead:
+                listed(token_ids, lengths, pool, w, pool_top, tokens, inner, ANY_NUMBER, 1)
+            pool_top = _flip(dense, base_dense, token_ids, pool, pool_top, tokens, inner, in_row)
             frames[depth, F_KID] = kid
             depth += 1
             enter(frames, nodes, depth, node, after, cell_after, top_after, open_ahead)

@@ -16,6 +16,7 @@ from constrained.automata.waits import outcomes
 from constrained.kernels.survey import FAR
 from constrained.masks.row_store import RowStore
 from constrained.vocabulary import Trie, Vocabulary
+from grammars.effort import Timed
 from grammars.errors import LimitExceeded
 from grammars.regular import shortest_length
 
@@ -55,6 +56,10 @@ class CompletionStore:
         self._enough: OrderedDict[tuple[int, Stack], int] = OrderedDict()
         self._tokens: OrderedDict[tuple[int, Stack], tuple[int, ...]] = OrderedDict()
 
+    def timed(self) -> Timed:
+        """The time of a step, for blocks of one thread."""
+        return self._machine.limits.timed()
+
     def text(self, state: int, stack: Stack) -> bytes:
         """One shortest completion of a configuration."""
         found = self._texts.get((state, stack))
@@ -80,10 +85,13 @@ class CompletionStore:
 
     def fewer_tokens(self, state: int, stack: Stack) -> tuple[int, ...]:
         """`tokens`, where those are too many: the search goes on further."""
+        known = self.tokens(state, stack)
         with self._machine.lock, self._machine.timed:
             data = self._search.shortest(state, stack, thorough=True)
-        self._texts[state, stack] = data
-        found = self._tokens[state, stack] = self._spelled_in_tokens(data)
+        found = self._spelled_in_tokens(data)
+        if len(found) >= len(known):
+            return known
+        self._texts[state, stack], self._tokens[state, stack] = data, found
         return found
 
     def _spelled_in_tokens(self, data: bytes) -> tuple[int, ...]:

@@ -322,12 +322,13 @@ class RowStore:
         """
         kept = []
         rows = self.rows
-        in_label = is_label(self.machine, state)  # where that ends makes a difference whatever comes after it
+        in_label = is_label(self.machine, state)
         end = int(self._registers[w.W_POOL])
         for token in tokens:
-            after, below = self._followed(token, cells, state, cell, top)
+            after, below, by_label = self._followed(token, cells, state, cell, top)
             then = int(cells[below, t.C_RETURN]) if below >= top and cells[below, t.C_NEXT] < top else None
-            if not in_label and indifferent(self.machine, after, then):
+            # where a label ends makes a difference whatever comes after it
+            if not (in_label or by_label) and indifferent(self.machine, after, then):
                 rows.pool[end] = token
                 end += 1
             else:
@@ -339,14 +340,16 @@ class RowStore:
             rows.rows[number - rows.first, t.R_OPEN] = 1
             self._registers[w.W_BUDGET] -= _list_bytes(kept)
 
-    def _followed(self, token: int, cells: NDArray[np.int32], state: int, cell: int, top: int) -> tuple[int, int]:
-        """State and cell after a token as a walk sees them."""
+    def _followed(self, token: int, cells: NDArray[np.int32], state: int, cell: int, top: int) -> tuple[int, int, bool]:
+        """State and cell after a token as a walk sees them, and whether the way there leads through a label."""
         position = np.array([state, cell, top, 0, 0, 0, 0], dtype=np.int64)
         data = self.tokens.blob[self.token_bounds[token] : self.token_bounds[token + 1]]
         machine = self.machine
+        by_label = False
         while h.run_bytes(self.handles, machine.memo, cells, data, position) == t.OPEN:
             position[5] = 0
-        return int(position[0]), int(position[1])
+            by_label = by_label or is_label(machine, int(position[0]))
+        return int(position[0]), int(position[1]), by_label
 
     def _look_for_kept(self, state: int) -> None:
         """Use the local row of an earlier process for a string, if there is one."""

@@ -12,6 +12,7 @@ from constrained.errors import BudgetError, TokenRejected
 from constrained.matcher import Matcher
 from constrained.vocabulary import Vocabulary
 from grammars import Choice, JsonSchema, Regex
+from grammars.errors import LimitExceeded
 from tests.constrained.languages import Language, bits, byte_vocabulary, fresh_constraint, languages, mask, vocabularies
 
 PATIENT = settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
@@ -252,3 +253,75 @@ def test_undeclared_keys_are_counted_exactly_under_a_budget(bounds: dict[str, in
         for token in range(len(tokens)):
             assert (matcher.fork().accept_many([token]) == 1) == (token in allowed), (matcher.text, tokens[token])
         matcher.accept(min(allowed))
+
+
+_HAS_99 = {"type": "object", "not": {"patternProperties": {"c": {"not": {"type": "string", "pattern": "99"}}}}}
+OVERLAPPING = {
+    "type": "object",
+    "oneOf": [
+        {"patternProperties": {"a": _HAS_99}, "not": {"patternProperties": {"a": {"not": _HAS_99}}}},
+        {"patternProperties": {"b": {"type": "object"}}, "not": {"patternProperties": {"b": {"not": _HAS_99}}}},
+    ],
+}
+"""Objects of two kinds that overlap, one of them short of a key that is told by a pattern."""
+SYLLABLES = Vocabulary.from_token_bytes(
+    [
+        *(bytes([byte]) for byte in range(256)),
+        None,
+        b'{"',
+        b'":{"',
+        b'"}}',
+        b'c":"',
+        b"99",
+        b'","',
+        b'"}',
+        b'xa":',
+        b"b",
+    ],
+    eos_token_ids=[256],
+)
+
+
+@pytest.mark.parametrize("limit", [12, 14])
+def test_near_a_budget_a_commit_takes_what_the_mask_allowed_and_nothing_else(limit: int) -> None:
+    constraint = fresh_constraint(JsonSchema(OVERLAPPING), SYLLABLES)
+    rng = np.random.default_rng(limit)
+    matcher = constraint.matcher(max_tokens=limit)
+    while not matcher.is_finished():
+        asked = matcher.fork()
+        allowed = mask(asked)
+        for token in range(SYLLABLES.size):
+            assert (asked.fork().accept_many([token]) == 1) == (token in allowed), (matcher.text, token)
+        matcher.accept(int(rng.choice(sorted(allowed))))
+    assert len(matcher.tokens) <= limit
+
+
+def test_what_a_mask_allowed_is_taken_whatever_searches_find_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    constraint = fresh_constraint(JsonSchema({"type": "array", "items": {"enum": [1, "hello"]}}), WHOLE_WORDS)
+    matcher = constraint.matcher(max_tokens=6)
+    matcher.accept(ord("["))
+    allowed = mask(matcher)
+
+    def given_up(*_: object, **__: object) -> None:
+        raise LimitExceeded("nothing is found any more")
+
+    for search in ("text", "tokens", "fewer_tokens", "tokens_at_most", "cost"):
+        monkeypatch.setattr(constraint.completions, search, given_up)
+    for token in range(WHOLE_WORDS.size):
+        assert (matcher.fork().accept_many([token]) == 1) == (token in allowed), token
+
+
+def test_where_no_way_to_the_end_is_found_there_is_no_mask(monkeypatch: pytest.MonkeyPatch) -> None:
+    constraint = fresh_constraint(Regex("[ac]{3}b{3}"), byte_vocabulary())
+    matcher = constraint.matcher(max_tokens=8)
+    matcher.accept(ord("c"))
+    too_long = (0,) * 9
+    for search in ("tokens", "fewer_tokens"):
+        monkeypatch.setattr(constraint.completions, search, lambda *_: too_long)
+    monkeypatch.setattr(constraint.completions, "tokens_at_most", lambda *_: len(too_long))
+    constraint.completions.costs[:] = len(too_long)
+    with pytest.raises(LimitExceeded, match="max_tokens=8 is found; raise max_tokens"):
+        mask(matcher)
+    with pytest.raises(LimitExceeded, match="max_tokens=8 is found; raise max_tokens"):
+        matcher.accept(ord("a"))
+    assert matcher.text == b"c"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 import idna
@@ -104,3 +105,39 @@ def test_walks_from_inside_a_label_end_in_a_host_name_within_their_budget(kind: 
             matcher.accept(int(rng.choice(bits(row))))
         name = matcher.text.split(b"xn--", 1)[1].split(b'"')[0].split(b".")[0]
         assert idna.ulabel(b"xn--" + name)
+
+
+SPANNING = [
+    b'xn--p1ai"', b'"xn--p1ai"', b'n--p1ai"', b'-p1ai"', b"--p1ai.", b'.xn--p1ai"', b'xn--p1ai.xn--p1ai"', b'"xn--p1ai.com"',
+    b'xn--zz"', b'-zz"', b'.xn--zz"', b'-ll-0ea"', b'xn--mnchen-3ya"', b"-mnchen-3ya.", b'-mnchen-3y"', b'xn--fiqs8s.com"',
+    b'"me@xn--p1ai"', b'@xn--p1ai"', b'-p1ai","a', b'-zz","a', b'-p1ai","b', b'-zz","b', b'"a":"xn--p1ai"', b'","xn--p1ai"',
+    'xn--p1ai。x"'.encode(),
+]  # fmt: skip
+WHOLE = {
+    "hostname": b'"a.xn--mnchen-3ya.xn--ll-0ea"', "idn-hostname": '"xn--p1ai。a"'.encode(), "email": b'"me@xn--p1ai.com"',
+    "in an object": b'{"a":"xn--p1ai","b":"xn--p1ai"}', "in an array": b'["xn--p1ai","a.xn--p1ai"]',
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", SCHEMAS)
+def test_tokens_that_begin_before_a_label_are_allowed_where_their_bytes_one_by_one_are(
+    kind: str, make_vocabulary: Callable[..., Vocabulary]
+) -> None:
+    words = [*WORDS, *SPANNING]
+    vocabulary = make_vocabulary(*words)
+    grammar = JsonSchema(SCHEMAS[kind])
+    matcher, single = compile(grammar, vocabulary).matcher(), compile(grammar, BYTES).matcher()
+    row = np.zeros(vocabulary.row_words, dtype=np.uint32)
+    met: set[bytes] = set()
+    for byte in WHOLE[kind]:
+        matcher.fill_mask(row)
+        allowed = bits(row)
+        for token, word in enumerate(words, start=256):
+            expected = single.fork().accept_many(word) == len(word)
+            assert (token in allowed) == expected, (single.text, word)
+            assert (matcher.fork().accept_many([token]) == 1) == expected, (single.text, word)
+            if expected and word in SPANNING:
+                met.add(word)
+        matcher.accept(byte)
+        single.accept(byte)
+    assert b'-p1ai"' in met
