@@ -28,6 +28,14 @@ class Ending(Unfolding):
         return self.state in self.ends
 
     @property
+    def is_told_apart(self) -> bool:
+        """Whether states are equal by their places alone; conditions and pasts of one language may be several nodes."""
+        return all(
+            not one.pasts and one.accept in (ALL, NONE) and all(rest is ALL for _, rest in one.threads)
+            for one in (self.state, *self.ends)
+        )
+
+    @property
     def order(self) -> int:
         """A structural hash, the same in every process."""
         return hash((1, self.state.order, sum(end.order for end in self.ends)))
