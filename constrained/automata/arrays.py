@@ -7,6 +7,7 @@ from typing import Any
 
 from constrained.automata.children import MANY, Indices, Progress, Wanted, distinct, survivors
 from constrained.automata.constants import NO_KEYS, Key
+from constrained.automata.frame import Frame
 from constrained.automata.item_plans import Items, LinkedItems, item_plan
 from constrained.automata.machine import Machine
 from constrained.automata.outcomes import holds_of, outcome_of
@@ -21,7 +22,7 @@ Entries = tuple[tuple[ArrayShape, int], ...]
 COMMA, CLOSE = 0x2C, 0x5D
 
 
-class ArrayFrame:
+class ArrayFrame(Frame):
     """What the states of one kind of array share; compared by identity.
 
     Attributes:
@@ -31,6 +32,8 @@ class ArrayFrame:
     """
 
     __slots__ = ("linked", "owners", "plans", "style", "value_start")
+
+    linked_plan = LinkedItems
 
     def __init__(self, style: Style, entries: Entries, value_start: Callable[..., int]) -> None:
         self.style = style
@@ -49,20 +52,6 @@ class ArrayFrame:
             (ArrayFrame, self.style, entries), lambda: ArrayFrame(self.style, entries, self.value_start)
         )
         return frame, tuple([progress[number] for number in left])
-
-    def start(self) -> Progress:
-        """Progress at the opening bracket."""
-        return tuple([
-            None if isinstance(plan, LinkedItems) and not plan.live(plan.start()) else plan.start() for plan in self.plans
-        ])  # fmt: skip
-
-    def complete(self, progress: Progress) -> int:
-        """The owners of alternatives that may end here, as a bit set."""
-        holds = 0
-        for plan, owner, one in zip(self.plans, self.owners, progress, strict=True):
-            if one is not None and plan.complete(one):
-                holds |= 1 << owner
-        return holds
 
     def extended(self, progress: Progress) -> tuple[tuple[Value, ...], Indices, Progress]:
         """One more item: the values that it is held against, which alternative wants which, and who is left."""

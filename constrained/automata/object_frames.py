@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from constrained.automata.children import MANY, Progress, Wanted
+from constrained.automata.frame import Frame
 from constrained.automata.keys import DECLARED, encoded_key, name_numbers
 from constrained.automata.linked_members import LinkedMembers, Members, Plan, property_plan
 from constrained.automata.machine import Machine
@@ -19,7 +20,7 @@ Entries = tuple[tuple[ObjectShape, int], ...]
 _MOST_IN_RUN = 4096
 
 
-class ObjectFrame:
+class ObjectFrame(Frame):
     """What the states of one kind of object share; compared by identity.
 
     Attributes:
@@ -34,6 +35,8 @@ class ObjectFrame:
     __slots__ = (
         "_indices", "_is_loose", "_spelled", "key_string", "names", "owners", "plans", "run", "sole", "style", "value_start",
     )  # fmt: skip
+
+    linked_plan = LinkedMembers
 
     def __init__(self, style: Style, entries: Entries, value_start: Callable[..., int]) -> None:
         self.style = style
@@ -80,20 +83,6 @@ class ObjectFrame:
             (ObjectFrame, self.style, entries), lambda: ObjectFrame(self.style, entries, self.value_start)
         )
         return frame, tuple([progress[number] for number in left])
-
-    def start(self) -> Progress:
-        """Progress at the opening brace."""
-        return tuple([
-            None if isinstance(plan, LinkedMembers) and not plan.live(plan.start()) else plan.start() for plan in self.plans
-        ])  # fmt: skip
-
-    def complete(self, progress: Progress) -> int:
-        """The owners of alternatives that may end here, as a bit set."""
-        holds = 0
-        for plan, owner, one in zip(self.plans, self.owners, progress, strict=True):
-            if one is not None and plan.complete(one):
-                holds |= 1 << owner
-        return holds
 
     def spelled(self, machine: Machine) -> tuple[list[bytes], list[int], list[int]]:
         """For the sole plan, of each property: the bytes of its name, its outcome; and the properties sorted by bytes."""
