@@ -8,6 +8,10 @@ JSON objects with `id` and `schema`, compressed with xz or not.
 
 Uniform tokens are the hardest case for a budget: in every string nearly all that is allowed goes on, so only the budget
 ends it.
+
+Long runs are cut with `--skip` and `-n`, and each walk has its own seed, made of `--seed`, the schema and the number of the
+walk: `--first-walk` goes on counting where an earlier run stopped.  With `--results` each schema is a line of a file as soon
+as its walks have ended; what the file has already is not walked again, and the table is that of the whole file.
 """
 
 from __future__ import annotations
@@ -16,20 +20,21 @@ import argparse
 import json
 import lzma
 import random
-import statistics
+import re
 import sys
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
 import numpy as np
+from numpy.typing import NDArray
 
-from constrained import BudgetError, Vocabulary, compile
+from constrained import BudgetError, Matcher, Vocabulary, compile
 from constrained.errors import ResultError
 from constrained.json_numbers import plain, read_exact
 from constrained.validation import JsonCheck
@@ -39,18 +44,63 @@ Check = Callable[[str, Any], str | None]
 """Takes a text and its document; answers what is wrong with it."""
 
 
+BUCKETS = [10 ** (power / 20) for power in range(-40, 101)]
+"""Milliseconds up to which a step is in a bucket; a twentieth of a power of ten is finer than timings repeat."""
+
+
 @dataclass
 class Tally:
-    """What became of the walks with one tokenizer."""
+    """What became of walks."""
 
     outcomes: Counter[str] = field(default_factory=Counter)
     tokens: int = 0
-    mask_seconds: list[float] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    buckets: Counter[int] = field(default_factory=Counter)
+    seconds: float = 0.0
+    slowest: float = 0.0
+    notes: list[dict[str, str]] = field(default_factory=list)
 
     def note(self, outcome: str, record: dict[str, Any], detail: object) -> None:
         self.outcomes[outcome] += 1
-        self.notes.append(json.dumps({"outcome": outcome, "id": record["id"], "detail": str(detail)}))
+        self.notes.append({"outcome": outcome, "id": record["id"], "detail": str(detail)})
+
+    def time(self, steps: list[float]) -> None:
+        """Seconds of masks and commits."""
+        self.tokens += len(steps)
+        self.seconds += sum(steps)
+        self.slowest = max(self.slowest, max(steps, default=0.0))
+        self.buckets.update(np.searchsorted(BUCKETS, np.array(steps) * 1e3).tolist())
+
+    def add(self, other: Tally) -> None:
+        self.outcomes += other.outcomes
+        self.tokens += other.tokens
+        self.buckets += other.buckets
+        self.seconds += other.seconds
+        self.slowest = max(self.slowest, other.slowest)
+        self.notes += other.notes
+
+    def quantile(self, share: float) -> float:
+        """Milliseconds that so large a share of the steps took at most, to the bucket."""
+        wanted = share * self.tokens
+        for bucket in sorted(self.buckets):
+            wanted -= self.buckets[bucket]
+            if wanted <= 0:
+                return min(BUCKETS[min(bucket, len(BUCKETS) - 1)], 1e3 * self.slowest)
+        return 1e3 * self.slowest
+
+    def line(self) -> dict[str, Any]:
+        """As JSON."""
+        return {**vars(self), "buckets": sorted(self.buckets.items())}
+
+    @classmethod
+    def of_line(cls, line: dict[str, Any]) -> Tally:
+        return cls(
+            Counter(line["outcomes"]),
+            line["tokens"],
+            Counter(dict(line["buckets"])),
+            line["seconds"],
+            line["slowest"],
+            line["notes"],
+        )
 
 
 def records(path: Path) -> list[dict[str, Any]]:
@@ -97,55 +147,63 @@ def checks(grammar: JsonSchema, schema: Any, names: list[str]) -> Iterator[tuple
         yield "jsonschema-rs", by_jsonschema_rs
 
 
-def walk(matcher: Any, vocabulary: Vocabulary, rng: random.Random, seconds: list[float]) -> list[int]:
+def drawn(row: NDArray[np.uint32], rng: random.Random) -> int:
+    """One of the tokens of a row, each as likely as any other."""
+    counts = np.cumsum(np.bitwise_count(row), dtype=np.int64)
+    if not counts[-1]:
+        raise AssertionError("nothing is allowed")
+    rank = rng.randrange(int(counts[-1]))
+    word = int(np.searchsorted(counts, rank, side="right"))
+    bits = int(row[word])
+    for _ in range(rank - int(counts[word - 1] if word else 0)):
+        bits &= bits - 1
+    return word * 32 + (bits & -bits).bit_length() - 1
+
+
+def walk(matcher: Matcher, row: NDArray[np.uint32], rng: random.Random, steps: list[float]) -> list[int]:
     """Tokens drawn uniformly from what is allowed, to the end token; how long each mask and commit took is appended."""
-    row = np.zeros(vocabulary.row_words, dtype=np.uint32)
     tokens: list[int] = []
     while not matcher.is_finished():
         begin = time.perf_counter()
         matcher.fill_mask(row)
-        allowed = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))
-        if not len(allowed):
-            raise AssertionError("nothing is allowed")
-        tokens.append(int(rng.choice(allowed)))
+        masked = time.perf_counter()
+        tokens.append(drawn(row, rng))
+        commit = time.perf_counter()
         matcher.accept(tokens[-1])
-        seconds.append(time.perf_counter() - begin)
+        steps.append(masked - begin + time.perf_counter() - commit)
     return tokens
 
 
-def walks_of(record: dict[str, Any], vocabulary: Vocabulary, arguments: argparse.Namespace, tally: Tally) -> None:
-    """Compile one schema and walk through it; every outcome goes into the tally."""
+def walks_of(record: dict[str, Any], vocabulary: Vocabulary, arguments: argparse.Namespace) -> Tally:
+    """Compile one schema and walk through it."""
+    tally = Tally()
+    row = np.zeros(vocabulary.row_words, dtype=np.uint32)
     try:
         grammar = JsonSchema(record["schema"], property_order=arguments.order)
         constraint = compile(grammar, vocabulary)
         validators = list(checks(grammar, record["schema"], arguments.validators.split(",")))
     except GrammarError as error:
         tally.note(f"does not compile: {type(error).__name__}", record, error)
-        return
-    for number in range(arguments.walks):
+        return tally
+    for number in range(arguments.first_walk, arguments.first_walk + arguments.walks):
         rng = random.Random(f"{arguments.seed} {record['id']} {number}")
+        steps: list[float] = []
         begin = time.perf_counter()
-        slowest: list[float] = []
         try:
             matcher = constraint.matcher(max_tokens=arguments.budget)
             start = time.perf_counter() - begin
-            tokens = walk(matcher, vocabulary, rng, slowest)
+            tokens = walk(matcher, row, rng, steps)
         except BudgetError as error:
             tally.note("needs more than the budget", record, error)
-            return
+            return tally
         except (GrammarError, AssertionError) as error:
-            tally.note(f"stuck: {type(error).__name__}", record, error)
+            tally.note(f"stuck: {type(error).__name__}", record, f"walk {number}, token {len(steps)}: {error}")
             continue
-        tally.tokens += len(tokens)
-        tally.mask_seconds += slowest
-        if start > arguments.slow or max(slowest) > arguments.slow:
-            place = int(np.argmax(slowest))
-            tally.note(
-                f"slower than {arguments.slow:g} s",
-                record,
-                f"start {start:.2f} s, token {place} {slowest[place]:.2f} s",
-            )
-            tally.outcomes[f"slower than {arguments.slow:g} s"] -= 1
+        tally.time(steps)
+        if start > arguments.slow or max(steps) > arguments.slow:
+            place = int(np.argmax(steps))
+            slow = f"slower than {arguments.slow:g} s"
+            tally.note(slow, record, f"walk {number}, start {start:.2f} s, token {place} {steps[place]:.2f} s")
         data = b"".join(vocabulary.token_bytes(token) or b"" for token in tokens[:-1])
         try:
             text = data.decode()
@@ -158,6 +216,7 @@ def walks_of(record: dict[str, Any], vocabulary: Vocabulary, arguments: argparse
             tally.note("refused by a validator", record, f"{'; '.join(wrong)} -- {text}")
         else:
             tally.outcomes["finished, valid"] += 1
+    return tally
 
 
 def main() -> int:
@@ -169,28 +228,55 @@ def main() -> int:
     )
     parser.add_argument("-n", type=int, default=500, help="schemas, drawn at random")
     parser.add_argument("--skip", type=int, default=0, help="leave out the first of those drawn")
+    parser.add_argument("--ids", help="of those, the ones whose id matches a regular expression")
     parser.add_argument("--walks", type=int, default=3, help="walks a schema and tokenizer")
+    parser.add_argument("--first-walk", type=int, default=0, help="the number of the first one")
     parser.add_argument("--budget", type=int, default=200, help="tokens of a walk")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--order", choices=("schema", "any"), default="schema", help="property_order")
     parser.add_argument("--validators", default="jsonschema,jsonschema-rs")
     parser.add_argument("--slow", type=float, default=1.0, help="seconds above which a start or a step is noted")
     parser.add_argument("--failures", type=Path, help="write what was noted here, a line each")
+    parser.add_argument(
+        "--results", type=Path, help="a line for each schema, tokenizer and first walk; goes on where it stops"
+    )
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
-    drawn = records(arguments.schemas)
-    random.Random(arguments.seed).shuffle(drawn)
-    drawn = drawn[arguments.skip : arguments.skip + arguments.n]
+    schemas = records(arguments.schemas)
+    random.Random(arguments.seed).shuffle(schemas)
+    schemas = schemas[arguments.skip : arguments.skip + arguments.n]
+    if arguments.ids:
+        schemas = [record for record in schemas if re.search(arguments.ids, record["id"])]
     tallies: dict[str, Tally] = {}
+    known = set(kept(arguments.results, tallies))
     for path in arguments.tokenizer:
+        name = path.name.removesuffix(".xz").removesuffix(".json")
         vocabulary = vocabulary_of(path)
-        tally = tallies[path.name.removesuffix(".xz").removesuffix(".json")] = Tally()
-        for record in drawn:
-            walks_of(record, vocabulary, arguments, tally)
-            if arguments.failures is not None:
-                arguments.failures.write_text("".join(note + "\n" for each in tallies.values() for note in each.notes))
-    print_table(tallies, len(drawn), arguments)
-    return int(any(is_failure(outcome) for tally in tallies.values() for outcome in +tally.outcomes))
+        for record in schemas:
+            place = (name, record["id"], arguments.first_walk)
+            if place in known:
+                continue
+            tally = walks_of(record, vocabulary, arguments)
+            tallies.setdefault(name, Tally()).add(tally)
+            if arguments.results is not None:
+                with arguments.results.open("a") as file:
+                    file.write(json.dumps({"place": place, **tally.line()}) + "\n")
+    if arguments.failures is not None:
+        notes = [note for tally in tallies.values() for note in tally.notes]
+        arguments.failures.write_text("".join(json.dumps(note) + "\n" for note in notes))
+    print(f"{arguments.budget} tokens, order {arguments.order!r}\n")
+    print_table(tallies)
+    return int(any(is_failure(outcome) for tally in tallies.values() for outcome in tally.outcomes))
+
+
+def kept(path: Path | None, tallies: dict[str, Tally]) -> Iterator[tuple[str, str, int]]:
+    """What a file of results has: added to the tallies, and named."""
+    if path is not None and path.exists():
+        for text in path.read_text().splitlines():
+            line = json.loads(text)
+            name, schema, first = line["place"]
+            tallies.setdefault(name, Tally()).add(Tally.of_line(line))
+            yield name, schema, first
 
 
 def is_failure(outcome: str) -> bool:
@@ -198,30 +284,21 @@ def is_failure(outcome: str) -> bool:
     return outcome.startswith(("stuck", "no JSON", "refused"))
 
 
-def print_table(tallies: dict[str, Tally], schemas: int, arguments: argparse.Namespace) -> None:
+def print_table(tallies: dict[str, Tally]) -> None:
     """A markdown table, a column for each tokenizer."""
-    print(f"{schemas} schemas, {arguments.walks} walks each, {arguments.budget} tokens, order {arguments.order!r}\n")
+    columns = tallies.values()
     print("| | " + " | ".join(tallies) + " |\n|---|" + "---:|" * len(tallies))
-    for outcome in sorted({outcome for tally in tallies.values() for outcome in +tally.outcomes}):
-        print(f"| {outcome} | " + " | ".join(str(tally.outcomes[outcome]) for tally in tallies.values()) + " |")
-    print("| tokens | " + " | ".join(f"{tally.tokens:,}" for tally in tallies.values()) + " |")
-    for name, quantile in (("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)):
-        print(
-            f"| mask and commit, {name}, ms | "
-            + " | ".join(at(tally.mask_seconds, quantile) for tally in tallies.values())
-            + " |"
-        )
-    print(
-        "| mean, ms | "
-        + " | ".join(f"{1e3 * statistics.fmean(tally.mask_seconds or [0]):.2f}" for tally in tallies.values())
-        + " |"
-    )
 
+    def line(name: str, cells: Iterable[object]) -> None:
+        print(f"| {name} | " + " | ".join(map(str, cells)) + " |")
 
-def at(seconds: list[float], quantile: float) -> str:
-    """A quantile in milliseconds."""
-    ordered = sorted(seconds or [0.0])
-    return f"{1e3 * ordered[min(len(ordered) - 1, int(quantile * len(ordered)))]:.2f}"
+    for outcome in sorted({outcome for tally in columns for outcome in tally.outcomes}):
+        line(outcome, [tally.outcomes[outcome] for tally in columns])
+    line("tokens", [f"{tally.tokens:,}" for tally in columns])
+    for name, share in (("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)):
+        line(f"mask and commit, {name}, ms", [f"{tally.quantile(share):.2f}" for tally in columns])
+    line("max, ms", [f"{1e3 * tally.slowest:.2f}" for tally in columns])
+    line("mean, ms", [f"{1e3 * tally.seconds / max(1, tally.tokens):.2f}" for tally in columns])
 
 
 if __name__ == "__main__":
