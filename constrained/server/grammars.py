@@ -41,6 +41,7 @@ def grammar_of(
         found.extend(_response_format(response_format, format_name))
     if not found:
         return None, None
+    found = _objects(found)
     if len(found) > 1:
         raise ApiError(400, f"{found[0][0]} and {found[1][0]} exclude each other; give one", param=found[1][0])
     param, kind, value = found[0]
@@ -49,6 +50,12 @@ def grammar_of(
         return _made(kind, value, space), param
     except GrammarError as error:
         raise as_api_error(error, param) from None
+
+
+def _objects(found: list[tuple[str, str, Any]]) -> list[tuple[str, str, Any]]:
+    """A schema of objects beside `json_object` is the schema: clients with a JSON mode send both."""
+    schemas = [one for one in found if one[1] == "json" and isinstance(one[2], dict) and one[2].get("type") == "object"]
+    return schemas if schemas and {kind for _, kind, _ in found} == {"json", "json_object"} else found
 
 
 def check_size(value: Any, limit: int, param: str) -> None:

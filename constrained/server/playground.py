@@ -108,7 +108,7 @@ def add_playground(app: FastAPI, state: ServerState) -> None:
             if isinstance(error, Exception):
                 raise as_api_error(error, "grammar") from error
             raise
-        return EventStream(_events(steps, body), lambda error: None, end)
+        return EventStream(_events(steps, state.llm.llm.vocabulary.size), lambda error: None, end)
 
 
 async def _in_thread(
@@ -173,11 +173,12 @@ def _run(state: ServerState, body: RunRequest, cancel: threading.Event) -> Any:
     return watched(llm, ids, constraint, max_tokens=body.max_tokens, sampling=sampling, cancel=cancel)
 
 
-async def _events(steps: Any, body: RunRequest) -> AsyncIterator[bytes]:
+async def _events(steps: Any, tokens: int) -> AsyncIterator[bytes]:
+    """The steps, each with the number of all tokens, which is what `allowed` is out of."""
     done = object()
     while True:
         step: WatchedStep | object = await asyncio.to_thread(next, steps, done)
         if not isinstance(step, WatchedStep):
             break
-        yield event(asdict(step))
+        yield event({**asdict(step), "of": tokens})
     yield b"data: [DONE]\n\n"

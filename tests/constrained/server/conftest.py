@@ -1,9 +1,16 @@
-"""A server in this process, on the tiny random model, and what clients do by hand."""
+"""A server in this process, on the tiny random model; one of its own process, with the default model; and what clients do by
+hand."""
 
 from __future__ import annotations
 
 import json
+import os
+import re
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +22,7 @@ from fastapi.testclient import TestClient
 from constrained import LLM
 from constrained.server import ServerSettings, make_app
 
+KEY = "a-key-of-the-tests"
 PERSON = {
     "type": "object",
     "properties": {
@@ -45,6 +53,28 @@ def client(serve: Callable[..., TestClient]) -> Iterator[TestClient]:
     with serve() as made:
         wait_until_ready(made)
         yield made
+
+
+@pytest.fixture(scope="session")
+def address(default_model_file: Path) -> Iterator[str]:
+    """Where `constrained serve` listens; it has ended well when the tests are through."""
+    options = ["--port", "0", "--log-format", "json", "--api-key", KEY, "--kv-memory", "256MiB"]
+    command = [sys.executable, "-m", "constrained", "serve", *options]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as server:
+        assert server.stderr is not None
+        found, ready = "", False
+        log = []
+        while not (found and ready):
+            line = server.stderr.readline()
+            assert line, "".join(log)
+            log.append(line)
+            if match := re.fullmatch(r"listening on (http://\S+)\n", line):
+                found = match[1]
+            ready = ready or '"event": "ready"' in line
+        yield found
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(60) == 0, server.stderr.read()
 
 
 def wait_until_ready(client: TestClient) -> None:

@@ -121,6 +121,14 @@ def test_thoughts_are_a_field_of_their_own(client: TestClient) -> None:
     jsonschema.validate(json.loads(content), PERSON)
 
 
+def test_a_schema_of_objects_beside_the_json_mode_is_held(client: TestClient) -> None:
+    for body in ({"guided_json": PERSON}, {"structured_outputs": {"json": PERSON}}):
+        found = chat(client, response_format={"type": "json_object"}, **body)
+        jsonschema.validate(json.loads(found["choices"][0]["message"]["content"]), PERSON)
+    error = refused(client, response_format={"type": "json_object"}, guided_json={"type": "array"})
+    assert "exclude each other" in error["message"]
+
+
 def test_stop_texts_cut_and_are_not_told(client: TestClient) -> None:
     whole = chat(client, max_tokens=40)["choices"][0]["message"]["content"]
     stop = whole[5:7]
