@@ -18,7 +18,7 @@ from constrained.kernels.ahead import rows_ahead
 from constrained.kernels.forced import forced_bytes
 from constrained.masks.row_store import CellsFull
 from constrained.vocabulary import VocabularyError
-from constrained.vocabulary.spelled import pieces, without_special_tokens
+from constrained.vocabulary.spelled import pieces, without_begun_token, without_special_tokens
 from grammars.errors import LimitExceeded
 
 if TYPE_CHECKING:
@@ -210,9 +210,11 @@ class Matcher(Committed):
         """
         if self._finished:
             return []
-        data, closed = self._forced_bytes()
+        dictated, closed = self._forced_bytes()
+        data = without_begun_token(dictated)
         if not data:
             return []
+        closed |= len(data) < len(dictated)  # which token comes is open, but no text goes on before it
         vocabulary = self.constraint.spelled
         try:
             tokens = [

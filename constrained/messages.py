@@ -11,7 +11,8 @@ from constrained.schema_sketch import sketch
 from constrained.tools import Tool
 from engine.text import Text
 from grammars.tool_calls.formats import layout_of
-from grammars.values import ToolCalls, ToolFormat
+from grammars.tool_calls.tagged import CLOSE, END, OPEN
+from grammars.values import ToolCalls
 
 _PURPOSE = {
     "required": "Answer the user by calling one of these functions, as JSON of its form:",
@@ -19,13 +20,8 @@ _PURPOSE = {
     "none": "These functions exist, but are not to be called now:",
 }
 
-
-def takes_tools(text: Text) -> bool:
-    """Whether the model's chat template describes tools itself."""
-    if "tool_use" in text.chat_templates:
-        return True
-    template = text.chat_templates.get("default")
-    return template is not None and "tools" in template.source
+_EXAMPLES = {"pythonic": "ARGUMENT=VALUE", "qwen3_coder": f"{OPEN}ARGUMENT>\nVALUE{CLOSE}{END}"}
+"""Arguments in the formats that write them otherwise than as a JSON object."""
 
 
 def described_tools(tools: Sequence[Tool]) -> list[dict[str, Any]]:
@@ -53,7 +49,6 @@ def plain_messages(prompt: Prompt) -> list[dict[str, Any]]:
             message["content"] = "".join(_text_of(part) for part in content)
         if message.get("tool_calls"):
             message["tool_calls"] = [_with_object(call) for call in message["tool_calls"]]
-            message.setdefault("content", None)
     return messages
 
 
@@ -65,7 +60,7 @@ def known_roles(messages: Sequence[Message], text: Text) -> list[dict[str, Any]]
     return [{**one, "role": "system"} if one["role"] == "developer" else dict(one) for one in messages]
 
 
-def spelled_messages(messages: Sequence[Message], format: ToolFormat) -> list[dict[str, Any]]:
+def spelled_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
     """The conversation for a template that knows no tools: calls are spelled out, results come from the user."""
     spelled: list[dict[str, Any]] = []
     for message in messages:
@@ -86,13 +81,13 @@ def spelled_messages(messages: Sequence[Message], format: ToolFormat) -> list[di
     return spelled
 
 
-def instruction(tools: Sequence[Tool], value: ToolCalls, named: str | None) -> str:
+def instruction(tools: Sequence[Tool], value: ToolCalls, named: tuple[str, ...] | None) -> str:
     """What the system message says of the tools where the template says nothing.
 
     Args:
-        named: the tool that is to be called, where that is settled.
+        named: the tools that may be called, where that is settled.
     """
-    listed = [tool for tool in tools if named in (None, tool.name)]
+    listed = [tool for tool in tools if named is None or tool.name in named]
     described = "\n".join(
         f'{{"name": {json.dumps(tool.name)}, "arguments": {sketch(tool.parameters)}}}'
         + (f" {tool.description}" if tool.description else "")
@@ -101,7 +96,7 @@ def instruction(tools: Sequence[Tool], value: ToolCalls, named: str | None) -> s
     text = f"{_PURPOSE[value.tool_choice]}\n{described}"
     layout = layout_of(value)
     if value.format != "json" and value.tool_choice != "none":
-        arguments = "ARGUMENTS" if value.format == "pythonic" else '{"ARGUMENT": VALUE}'
+        arguments = _EXAMPLES.get(value.format, '{"ARGUMENT": VALUE}')
         example = layout.before_name + "NAME" + layout.before_arguments + arguments + layout.after
         text += f"\nWrite a call like this: {layout.begin}{example}{layout.end}"
     return text

@@ -15,13 +15,13 @@ from constrained.messages import (
     known_roles,
     plain_messages,
     spelled_messages,
-    takes_tools,
 )
 from constrained.phases import Phases
 from constrained.prompts import Prompt, with_instruction, with_schema
 from constrained.reasoning import ReasoningOptions, is_special, mark, marks_of, read_reasoning, thinking_marks
 from constrained.results import Generation, StreamEvent
 from constrained.schema_input import read_schema
+from constrained.template_messages import encoded_chat, is_one_call_all, takes_calls, takes_tools
 from constrained.tools import Tool, ToolCall, checked_call, read_tools
 from engine.text import Text
 from grammars import AnyText, Grammar, JsonSchema, Reasoning, Regex, ToolCalls
@@ -37,7 +37,7 @@ from grammars.tool_calls import (
     reader_of,
 )
 from grammars.values import ToolFormat
-from grammars.values.tool_calls import read_choice
+from grammars.values.tool_calls import ToolChoice
 
 if TYPE_CHECKING:
     from constrained.llm import LLM
@@ -171,13 +171,13 @@ class Planner:
         offered = read_tools(tools) if tools else []
         grammar, parse = self._content(content)
         options = read_reasoning(reasoning)
-        mode, named = read_choice(tool_choice) if offered else ("none", None)
-        calls = self._calls(offered, tool_choice, parallel, tool_format, grammar, mode) if offered else None
+        choice = ToolChoice.of(tool_choice, [tool.name for tool in offered]) if offered else ToolChoice("none")
+        calls = self._calls(offered, tool_choice, parallel, tool_format, grammar, choice.mode) if offered else None
         if calls is None and self.tool_format == "harmony":
             calls = ToolCalls((), "harmony", "none", content=grammar, special=self._special("harmony"))
         if content is not None and grammar is not None and isinstance(grammar, JsonSchema):
             prompt = with_schema(prompt, read_schema(content).description)
-        ids = self._encode(prompt, offered, calls, named, chat_variables or {})
+        ids = self._encode(prompt, offered, calls, choice.names, chat_variables or {})
         whole: Grammar | None = grammar if calls is None else calls
         harmony = calls is not None and calls.format == "harmony"
         if harmony and options is not None and options.max_tokens is not None:
@@ -220,7 +220,7 @@ class Planner:
             tools,
             written,
             choice,
-            parallel,
+            parallel and not is_one_call_all(self._text),
             content if mode != "required" else None,
             self._special(written),
         )
@@ -234,18 +234,18 @@ class Planner:
         prompt: Prompt,
         tools: Sequence[Tool],
         calls: ToolCalls | None,
-        named: str | None,
+        named: tuple[str, ...] | None,
         variables: Mapping[str, Any],
     ) -> list[int]:
         text = self._text
         messages = known_roles(plain_messages(prompt), text)
         if tools and calls is not None:
             if takes_tools(text) and calls.format == self.tool_format:
-                return text.encode_chat(messages, described_tools(tools), **variables)
+                return encoded_chat(text, messages, described_tools(tools), variables)
             messages = with_instruction(messages, instruction(tools, calls, named))
-        if not takes_tools(text):
-            messages = spelled_messages(messages, "json" if calls is None else calls.format)
-        return self._llm.encode_messages(messages, **variables)
+        if takes_calls(text):
+            return encoded_chat(text, messages, None, variables)
+        return self._llm.encode_messages(spelled_messages(messages), **variables)
 
     def _thinks_by_itself(self, reasoning: bool | ReasoningOptions | None, ids: Sequence[int]) -> bool:
         """Whether the model may begin to think without being asked to; a prompt that has ended its thoughts is not."""

@@ -18,7 +18,7 @@ from typing_extensions import is_typeddict
 from constrained.errors import SchemaError
 from constrained.schema_input import read_schema
 from grammars import JsonSchema
-from grammars.values.tool_calls import TOOL_NAME, tool_fields
+from grammars.values.tool_calls import TOOL_NAME, held_arguments, tool_fields
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def _read(tool: Any) -> Tool:
 def _from_dict(source: Mapping[str, Any]) -> Tool:
     name, schema, strict = tool_fields(source)
     inner = source.get("function", source)
-    read = read_schema(schema if strict else {"type": "object"})
+    read = read_schema(held_arguments(schema, strict))
     return Tool(name, str(inner.get("description") or ""), schema, read.grammar, read.parse)
 
 

@@ -8,19 +8,9 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from constrained.reasoning import ReasoningOptions
 from constrained.server.parameters import UNSUPPORTED, GuidedParameters, ReasoningParameters, StreamOptions
+from grammars.values import ToolFormat
 
-ToolFormatName = Literal[
-    "auto",
-    "json",
-    "hermes",
-    "llama3_json",
-    "pythonic",
-    "mistral",
-    "mistral_args",
-    "deepseek",
-    "deepseek_v31",
-    "harmony",
-]
+ToolFormatName = Literal["auto"] | ToolFormat
 
 
 class ChatMessage(BaseModel):

@@ -18,6 +18,7 @@ from constrained.server.state import ServerState
 from constrained.tools import Tool, read_tools
 from grammars import Grammar
 from grammars.effort import bounded
+from grammars.values.tool_calls import ToolChoice
 
 T = TypeVar("T")
 
@@ -129,6 +130,7 @@ async def planned(
             )
         check_size(tools, settings.max_grammar_bytes, "tools")
     planner = state.llm.llm.planner
+    choice = "auto" if tool_choice is None else tool_choice
 
     def plan() -> ReplyPlan:
         for at, tool in enumerate(tools or ()):
@@ -138,10 +140,14 @@ async def planned(
                 raise as_api_error(error, f"tools[{at}].function.parameters") from error
             offered.append(read)
         try:
+            ToolChoice.of(choice, [tool.name for tool in offered])
+        except GrammarError as error:
+            raise ApiError(400, str(error), param="tool_choice", code="invalid_value") from error
+        try:
             return planner.plan(
                 messages,
                 tools=offered,
-                tool_choice="auto" if tool_choice is None else tool_choice,
+                tool_choice=choice,
                 parallel=parallel,
                 tool_format=tool_format,
                 content=content,

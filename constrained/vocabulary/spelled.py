@@ -29,6 +29,13 @@ def without_special_tokens(data: bytes) -> bytes:
     return _SPELLED.sub(b"", data)
 
 
+def without_begun_token(data: bytes) -> bytes:
+    """The bytes without those at the end that begin the spelling of a special token."""
+    at = data.rfind(MARK, max(len(data) - LENGTH + 1, 0))
+    whole = at < 0 or any(match.start() <= at < match.end() for match in _SPELLED.finditer(data))
+    return data if whole else data[:at]
+
+
 def pieces(data: bytes) -> list[bytes | int]:
     """Runs of text and special tokens by turns, as they come."""
     found: list[bytes | int] = []

@@ -3,10 +3,18 @@ them apart again."""
 
 from __future__ import annotations
 
-from grammars.tool_calls.events import ArgumentsDelta, CallBegin, CallEnd, ContentDelta, Event, ReasoningDelta
+from grammars.tool_calls.events import (
+    ArgumentsDelta,
+    CallBegin,
+    CallEnd,
+    ContentDelta,
+    Event,
+    ReasoningDelta,
+    ToolTextError,
+)
 from grammars.tool_calls.formats import FORMATS, Layout, format_of_template
 from grammars.tool_calls.lowering import lowered
-from grammars.tool_calls.reading import CallReader, Reader, ToolTextError, read_calls
+from grammars.tool_calls.reading import CallReader, Reader, read_calls
 from grammars.tool_calls.reasoning import reader_of
 
 __all__ = [

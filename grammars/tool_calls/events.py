@@ -42,4 +42,8 @@ class CallEnd:
     index: int
 
 
+class ToolTextError(ValueError):
+    """A text that is not of the format."""
+
+
 Event = ContentDelta | ReasoningDelta | CallBegin | ArgumentsDelta | CallEnd

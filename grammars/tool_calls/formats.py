@@ -1,12 +1,14 @@
 """The formats: what stands before, between and behind the name and the arguments of a call.
 
-They are those of the models' own chat templates: Hermes and Qwen 2.5/3 (`hermes`), Llama 3.1 to 3.3 (`llama3_json`),
+They are those of the models' own chat templates: Hermes and Qwen 2.5/3 (`hermes`), Qwen3-Coder and Qwen 3.5
+(`qwen3_coder`), Llama 3.1 to 3.3 (`llama3_json`),
 Llama 3.2 and 4 (`pythonic`), Mistral up to tokenizer v7 and from v11 on (`mistral`, `mistral_args`), DeepSeek V3/R1 and V3.1
 (`deepseek`, `deepseek_v31`), gpt-oss (`harmony`).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -21,10 +23,13 @@ class Layout:
 
     Attributes:
         marks: the marks that occur in the texts.
+        lead: a mark that may stand before everything, where it is a token of its own.
         begin: before the first call.
         gap: whether one space may follow `begin`.
         before_name: before the name of each call.
+        name_id: what stands before a number of the call, which may come behind the name.
         before_arguments: between name and arguments.
+        arguments_id: the same for a number behind the arguments, and what stands behind it.
         after: behind the arguments.
         between: between two calls.
         end: behind the last call.
@@ -34,16 +39,22 @@ class Layout:
     """
 
     marks: tuple[str, ...] = ()
+    lead: str = ""
     begin: str = ""
     gap: bool = False
     before_name: str = ""
+    name_id: str = ""
     before_arguments: str = ""
+    arguments_id: tuple[str, str] = ("", "")
     after: str = ""
     between: str = ""
     end: str = ""
     trigger: str = ""
     leading: str = ""
 
+
+CALL_ID: Final = "[A-Za-z0-9]{9}"
+"""A number of a call, as Mistral's templates have it."""
 
 _CALLS, _CALLS_END = "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"
 _CALL, _CALL_END, _SEPARATOR = "<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>", "<｜tool▁sep｜>"
@@ -69,8 +80,22 @@ FORMATS: Final[Mapping[ToolFormat, Layout]] = MappingProxyType(
             between="\n",
             trigger="<tool_call>",
         ),
+        "qwen3_coder": Layout(
+            marks=("<tool_call>", "</tool_call>"),
+            before_name="<tool_call>\n<function=",
+            before_arguments=">\n",
+            after="\n</tool_call>",
+            between="\n",
+            trigger="<tool_call>",
+        ),
         "llama3_json": Layout(
-            before_name=_JSON_NAME, before_arguments='", "parameters": ', after="}", between="; ", leading="{"
+            marks=("<|python_tag|>",),
+            lead="<|python_tag|>",
+            before_name=_JSON_NAME,
+            before_arguments='", "parameters": ',
+            after="}",
+            between="; ",
+            leading="{",
         ),
         "pythonic": Layout(begin="[", before_arguments="(", after=")", between=", ", end="]", leading="["),
         "mistral": Layout(
@@ -79,14 +104,16 @@ FORMATS: Final[Mapping[ToolFormat, Layout]] = MappingProxyType(
             gap=True,
             before_name=_JSON_NAME,
             before_arguments=_JSON_ARGUMENTS,
+            arguments_id=(', "id": "', '"'),
             after="}",
             between=", ",
             end="]",
             trigger="[TOOL_CALLS]",
         ),
         "mistral_args": Layout(
-            marks=("[TOOL_CALLS]", "[ARGS]"),
+            marks=("[TOOL_CALLS]", "[CALL_ID]", "[ARGS]"),
             before_name="[TOOL_CALLS]",
+            name_id="[CALL_ID]",
             before_arguments="[ARGS]",
             trigger="[TOOL_CALLS]",
         ),
@@ -119,18 +146,27 @@ def layout_of(value: ToolCalls) -> Layout:
     return _JSON_CALL if value.format == "json" and not value.parallel else FORMATS[value.format]
 
 
+_TAUGHT: Final[tuple[tuple[ToolFormat, str], ...]] = (
+    ("harmony", r"<\|channel\|>analysis"),
+    ("deepseek", f"{_CALLS}.*```json|```json.*{_CALLS}"),
+    ("deepseek_v31", _CALLS),
+    ("mistral_args", r"\[TOOL_CALLS\].*\[ARGS\]"),
+    ("mistral", r"\[TOOL_CALLS\]"),
+    ("qwen3_coder", r"<tool_call>(\\n|\s)*<function=.*<parameter="),
+    ("hermes", r"<tool_call>(\\n|\s)*\{\\?[\"']name"),
+    ("pythonic", r"\[func_name1\(param"),
+    ("llama3_json", r"""\{"name": [^{}]{1,20}, "parameters": """),
+)
+"""What tells that a template teaches a format: how it writes a call, or says that one is written."""
+
+_SEAM: Final = re.compile(r"""["']\s*-?\}\}\s*\{\{-?\s*["']""")
+"""Between two texts that a template writes one after the other."""
+
+
 def format_of_template(source: str) -> ToolFormat | None:
-    """The format that a chat template teaches, by the marks in it; `None` where it teaches none of these."""
-    if "<|channel|>" in source:
-        return "harmony"
-    if _CALLS in source:
-        return "deepseek" if "```json" in source else "deepseek_v31"
-    if "[TOOL_CALLS]" in source:
-        return "mistral_args" if "[ARGS]" in source else "mistral"
-    if "<tool_call>" in source:
-        return "hermes" if "<function=" not in source else None
-    if "func_name1(params_name1=" in source:
-        return "pythonic"
-    if '"parameters": ' in source and "tools" in source:
-        return "llama3_json"
+    """The format that a chat template teaches, by the way in which it writes calls; `None` where it is none of these."""
+    written = _SEAM.sub("", source)
+    for format, sign in _TAUGHT:
+        if re.search(sign, written, re.DOTALL):
+            return format
     return None

@@ -6,9 +6,22 @@ import re
 from collections.abc import Collection
 
 from grammars.errors import UnsupportedFeature
-from grammars.tool_calls.formats import HARMONY_MARKS, Layout, layout_of
+from grammars.tool_calls.formats import CALL_ID, FORMATS, HARMONY_MARKS, Layout, layout_of
 from grammars.tool_calls.pythonic import keyword_arguments
-from grammars.values import AnyText, Grammar, OneOf, Part, Regex, Repeat, Sequence, SpecialToken, ToolCalls
+from grammars.tool_calls.tagged import tagged
+from grammars.values import (
+    AnyText,
+    Grammar,
+    OneOf,
+    Part,
+    Regex,
+    Repeat,
+    Sequence,
+    SpecialToken,
+    ToolCalls,
+    ToolFormat,
+    ToolSignature,
+)
 
 
 def lowered(value: ToolCalls) -> Grammar:
@@ -54,11 +67,13 @@ def _free_text(value: ToolCalls, layout: Layout) -> Grammar:
 def _calls(value: ToolCalls, layout: Layout) -> Grammar:
     calls: list[Part] = []
     for tool in value.tools:
-        arguments: Part = keyword_arguments(tool) if value.format == "pythonic" else tool.arguments
         calls.append(
             Sequence(
-                marked(f"{tool.name}{layout.before_arguments}", layout.marks, value.special),
-                arguments,
+                tool.name,
+                _number(layout.name_id, "", value),
+                marked(layout.before_arguments, layout.marks, value.special),
+                _arguments(value.format, tool),
+                _number(*layout.arguments_id, value),
                 marked(layout.after, layout.marks, value.special),
             )
         )
@@ -66,10 +81,24 @@ def _calls(value: ToolCalls, layout: Layout) -> Grammar:
     all_calls: Part = call
     if value.parallel:
         all_calls = Repeat(call, 1, None, marked(layout.between, layout.marks, value.special))
-    begin: list[Part] = [marked(layout.begin, layout.marks, value.special)]
+    begin: list[Part] = [OneOf("", SpecialToken(layout.lead))] if layout.lead in value.special else []
+    begin += [marked(layout.begin, layout.marks, value.special)]
     if layout.gap:
         begin += [Regex(" ?"), "["]
     return Sequence(*begin, all_calls, marked(layout.end, layout.marks, value.special))
+
+
+def _number(before: str, after: str, value: ToolCalls) -> Part:
+    """A number of the call, which may be left out, where the format has one."""
+    if not before:
+        return ""
+    return OneOf("", Sequence(marked(before, FORMATS[value.format].marks, value.special), Regex(CALL_ID), after))
+
+
+def _arguments(format: ToolFormat, tool: ToolSignature) -> Part:
+    if format == "pythonic":
+        return keyword_arguments(tool)
+    return tagged(tool) if format == "qwen3_coder" else tool.arguments
 
 
 def _harmony(value: ToolCalls) -> Grammar:
@@ -87,7 +116,14 @@ def _harmony(value: ToolCalls) -> Grammar:
         text("<|channel|>final<|message|>"), AnyText(stop=ends) if value.content is None else value.content
     )
     calls = [
-        Sequence(text(f"<|channel|>commentary to=functions.{tool.name} <|constrain|>json<|message|>"), tool.arguments)
+        Sequence(
+            OneOf(  # whom it is for may stand before the channel, as templates have it, or behind, as models have it
+                text(f"<|channel|>commentary to=functions.{tool.name} <|constrain|>json<|message|>"),
+                text(f" to=functions.{tool.name}<|channel|>commentary json<|message|>"),
+                text(f" to=functions.{tool.name}<|channel|>commentary <|constrain|>json<|message|>"),
+            ),
+            tool.arguments,
+        )
         for tool in value.tools
     ]
     last = {"auto": (answer, *calls), "required": tuple(calls), "none": (answer,)}[value.tool_choice]

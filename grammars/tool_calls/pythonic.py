@@ -11,20 +11,15 @@ import json
 from collections.abc import Mapping
 from collections.abc import Sequence as Items
 from typing import Any, Final
-from urllib.parse import quote, unquote
 
 from grammars.errors import UnsupportedFeature
+from grammars.tool_calls.schema_parts import SchemaParts, types_of
 from grammars.values import JsonSchema, OneOf, Part, Repeat, Sequence, ToolSignature
 
 WORDS: Final = {"true": "True", "false": "False", "null": "None"}
 
-_ANNOTATIONS: Final = frozenset(
-    ("title", "description", "default", "examples", "example", "deprecated", "readOnly", "writeOnly", "$comment", "$defs",
-     "definitions", "$schema", "type")
-)  # fmt: skip
 _PLAIN: Final = frozenset(("string", "number", "integer"))
 _ALL_TYPES: Final = ("string", "number", "boolean", "null", "array", "object")
-_DEEPEST: Final = 32
 
 
 def keyword_arguments(tool: ToolSignature) -> Part:
@@ -34,41 +29,39 @@ def keyword_arguments(tool: ToolSignature) -> Part:
         UnsupportedFeature: a schema in which `true`, `false` or `null` may stand where it cannot be taken apart.
     """
     reader = _Reader(tool)
-    schema, pointer = reader.resolved(tool.arguments.document, "#", 0)
-    return reader.members(schema, pointer, 0, reader.keyword)
+    return reader.members(*reader.parts.root(), 0, reader.keyword)
 
 
 class _Reader:
     def __init__(self, tool: ToolSignature) -> None:
         self.name = tool.name
-        self.grammar = tool.arguments
-        self.root = tool.arguments.document
-        self.uri = f"urn:tool:{tool.name}"
+        self.parts = SchemaParts(tool, "pythonic")
 
     def value(self, schema: Any, pointer: str, depth: int) -> Part:
         """The Python spelling of the instances of a subschema."""
         if self.is_wordless(schema, frozenset()):
             return self._as_it_is(pointer)
-        schema, pointer = self.resolved(schema, pointer, depth)
+        schema, pointer = self.parts.resolved(schema, pointer, depth)
         if schema is True:
             schema = {}
         if not isinstance(schema, Mapping):
-            raise self._refuse(pointer, "false")
+            raise self.parts.refusal(pointer, "false")
         for keyword in ("enum", "const"):
             if keyword in schema:
-                self._only(schema, {keyword}, pointer)
+                self.parts.only(schema, {keyword}, pointer)
                 values = schema["enum"] if keyword == "enum" else [schema["const"]]
                 return OneOf(*[python_literal(one) for one in values])
         for keyword in ("anyOf", "oneOf"):
             if keyword in schema:
-                self._only(schema, {keyword}, pointer)
+                self.parts.only(schema, {keyword}, pointer)
                 options = [
-                    self.resolved(one, f"{pointer}/{keyword}/{at}", depth) for at, one in enumerate(schema[keyword])
+                    self.parts.resolved(one, f"{pointer}/{keyword}/{at}", depth)
+                    for at, one in enumerate(schema[keyword])
                 ]
                 if keyword == "oneOf" and not _are_apart([one for one, _ in options]):
-                    raise self._refuse(pointer, keyword)
+                    raise self.parts.refusal(pointer, keyword)
                 return OneOf(*[self.value(one, where, depth + 1) for one, where in options])
-        kinds = _types(schema) or _ALL_TYPES
+        kinds = types_of(schema) or _ALL_TYPES
         return OneOf(*[self._typed(kind, schema, pointer, depth) for kind in kinds])
 
     def keyword(self, key: str) -> str:
@@ -81,35 +74,11 @@ class _Reader:
 
     def members(self, schema: Any, pointer: str, depth: int, written: Any) -> Part:
         """The members of an object in the order of its schema, with `, ` between."""
-        if not isinstance(schema, Mapping):
-            schema = {}
-        self._only(schema, {"properties", "required", "additionalProperties"}, pointer)
-        required = schema.get("required", [])
-        properties = dict(schema.get("properties", {}))
-        for key in required:
-            properties.setdefault(key, True)
         items = [
-            (
-                Sequence(written(key), self.value(one, f"{pointer}/properties/{_escaped(key)}", depth + 1)),
-                key in required,
-            )
-            for key, one in properties.items()
-            if one is not False
+            (Sequence(written(key), self.value(one, where, depth + 1)), needed)
+            for key, one, where, needed in self.parts.properties(schema, pointer)
         ]
         return _separated(items)
-
-    def resolved(self, schema: Any, pointer: str, depth: int) -> tuple[Any, str]:
-        """The schema behind a local `$ref`, and where it stands."""
-        while isinstance(schema, Mapping) and "$ref" in schema:
-            self._only(schema, {"$ref"}, pointer)
-            pointer, depth = schema["$ref"], depth + 1
-            found = self._at(pointer)
-            if found is None or depth > _DEEPEST:
-                raise self._refuse(pointer, "$ref")
-            schema = found
-        if depth > _DEEPEST:
-            raise self._refuse(pointer, "$ref to itself")
-        return schema, pointer
 
     def is_wordless(self, schema: Any, seen: frozenset[str]) -> bool:
         """Whether no instance holds `true`, `false` or `null`; in doubt it may."""
@@ -117,7 +86,7 @@ class _Reader:
             return schema is False
         if "$ref" in schema:
             pointer = schema["$ref"]
-            found = self._at(pointer)
+            found = self.parts.at(pointer)
             return pointer in seen or (found is not None and self.is_wordless(found, seen | {pointer}))
         if "enum" in schema or "const" in schema:
             values = schema["enum"] if "enum" in schema else [schema["const"]]
@@ -125,7 +94,7 @@ class _Reader:
         for keyword in ("anyOf", "oneOf"):
             if keyword in schema and "type" not in schema:
                 return all(self.is_wordless(one, seen) for one in schema[keyword])
-        kinds = _types(schema)
+        kinds = types_of(schema)
         if not kinds:
             return False
         if not set(kinds) <= {*_PLAIN, "array", "object"}:
@@ -148,7 +117,7 @@ class _Reader:
         if kind in _PLAIN:
             return self._as_it_is(pointer, type=kind)
         if kind == "array":
-            self._only(schema, {"items", "minItems", "maxItems"}, pointer)
+            self.parts.only(schema, {"items", "minItems", "maxItems"}, pointer)
             most = schema.get("maxItems")
             if "items" not in schema:  # of anything: of what needs no taking apart
                 item: Part = JsonSchema({"type": ["string", "number"]}, escapes="canonical")
@@ -161,40 +130,7 @@ class _Reader:
 
     def _as_it_is(self, pointer: str, **more: str) -> JsonSchema:
         """The subschema at `pointer`, of which Python reads every instance as JSON does."""
-        return JsonSchema(
-            {"$ref": self.uri + quote(pointer, safe="#/~"), **more},
-            resources={self.uri: self.grammar.text, **dict(self.grammar.resources)},
-            escapes="canonical",
-            formats=self.grammar.formats,
-            draft=self.grammar.draft,
-        )
-
-    def _only(self, schema: Mapping[str, Any], known: set[str], pointer: str) -> None:
-        for keyword in schema:
-            if keyword not in known and keyword not in _ANNOTATIONS:
-                raise self._refuse(pointer, keyword)
-
-    def _refuse(self, pointer: str, keyword: str) -> UnsupportedFeature:
-        return UnsupportedFeature(
-            f"tool {self.name!r}: the pythonic format cannot hold {keyword} where true, false or null may stand; take "
-            "another format, as hermes or json",
-            pointer=pointer.removeprefix("#"),
-            keyword=keyword,
-        )
-
-    def _at(self, pointer: Any) -> Any:
-        if not isinstance(pointer, str) or not pointer.startswith("#"):
-            return None
-        found = self.root
-        for step in pointer[1:].split("/")[1:]:
-            key = unquote(step).replace("~1", "/").replace("~0", "~")
-            if isinstance(found, Mapping) and key in found:
-                found = found[key]
-            elif isinstance(found, list) and key.isdigit() and int(key) < len(found):
-                found = found[int(key)]
-            else:
-                return None
-        return found
+        return self.parts.subschema(pointer, "canonical", **more)
 
 
 def python_literal(value: Any) -> str:
@@ -222,15 +158,12 @@ def _separated(items: Items[tuple[Part, bool]]) -> Part:
     return OneOf(*options, *(() if any(needed for _, needed in items) else ("",)))
 
 
-def _types(schema: Mapping[str, Any]) -> tuple[str, ...]:
-    kinds = schema.get("type", ())
-    return (kinds,) if isinstance(kinds, str) else tuple(kinds)
-
-
 def _are_apart(options: Items[Any]) -> bool:
     seen: set[str] = set()
     for one in options:
-        kinds = {"number" if kind == "integer" else kind for kind in (_types(one) if isinstance(one, Mapping) else ())}
+        kinds = {
+            "number" if kind == "integer" else kind for kind in (types_of(one) if isinstance(one, Mapping) else ())
+        }
         if not kinds or kinds & seen:
             return False
         seen |= kinds
@@ -243,7 +176,3 @@ def _has_word(value: Any) -> bool:
     if isinstance(value, list):
         return any(map(_has_word, value))
     return value is None or isinstance(value, bool)
-
-
-def _escaped(key: str) -> str:
-    return key.replace("~", "~0").replace("/", "~1")

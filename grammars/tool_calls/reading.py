@@ -7,16 +7,21 @@ from dataclasses import replace
 from typing import Final
 
 from grammars.tool_calls.arguments import JsonArguments, KeywordArguments
-from grammars.tool_calls.events import ArgumentsDelta, CallBegin, CallEnd, ContentDelta, Event, ReasoningDelta
+from grammars.tool_calls.events import (
+    ArgumentsDelta,
+    CallBegin,
+    CallEnd,
+    ContentDelta,
+    Event,
+    ReasoningDelta,
+    ToolTextError,
+)
 from grammars.tool_calls.formats import layout_of
+from grammars.tool_calls.tagged import TaggedArguments
 from grammars.values import ToolCalls
 
 _FIRST_MARK: Final = 0xD800
 """Special tokens are read as halves of surrogate pairs, which no text holds."""
-
-
-class ToolTextError(ValueError):
-    """A text that is not of the format."""
 
 
 class Reader:
@@ -94,12 +99,14 @@ class CallReader(Reader):
     def __init__(self, value: ToolCalls) -> None:
         super().__init__(value.special)
         self._format = value.format
-        self._names = {tool.name for tool in value.tools}
+        self._tools = {tool.name: tool for tool in value.tools}
         layout = layout_of(value)
         self._layout = replace(
             layout,
             begin=self._as_read(layout.begin),
             before_name=self._as_read(layout.before_name),
+            lead=self._as_read(layout.lead) if layout.lead in value.special else "",
+            name_id=self._as_read(layout.name_id),
             before_arguments=self._as_read(layout.before_arguments),
             after=self._as_read(layout.after),
             between=self._as_read(layout.between),
@@ -112,7 +119,7 @@ class CallReader(Reader):
         self._calls = value.tool_choice != "none"
         self._started = False
         self._index = -1
-        self._arguments: JsonArguments | KeywordArguments = JsonArguments()
+        self._arguments: JsonArguments | KeywordArguments | TaggedArguments = JsonArguments()
 
     @staticmethod
     def of(value: ToolCalls) -> Reader:
@@ -130,7 +137,7 @@ class CallReader(Reader):
         if not self._calls or self._started:
             return self._say_all(events)
         if not trigger:
-            if self._text[0] in self._layout.leading:
+            if self._text[0] in (*self._layout.leading, self._layout.lead):
                 self._state = "begin"
                 return True
             return self._say_all(events)
@@ -146,6 +153,8 @@ class CallReader(Reader):
         return False
 
     def _read_begin(self, events: list[Event]) -> bool:
+        if self._layout.lead and self._text.startswith(self._layout.lead):
+            self._text = self._text[len(self._layout.lead) :]
         if not self._take(self._layout.begin):
             return False
         self._state = "gap" if self._layout.gap else "name_mark"
@@ -172,11 +181,13 @@ class CallReader(Reader):
         if at < 0:
             return False
         name = self._text[:at]
-        if name not in self._names:
-            raise ToolTextError(f"{name[:60]!r} is called; the tools are {', '.join(sorted(self._names))}")
+        if self._layout.name_id:
+            name = name.partition(self._layout.name_id)[0]
+        if name not in self._tools:
+            raise ToolTextError(f"{name[:60]!r} is called; the tools are {', '.join(sorted(self._tools))}")
         self._text = self._text[at + len(self._layout.before_arguments) :]
         self._index += 1
-        self._arguments = KeywordArguments() if self._format == "pythonic" else JsonArguments()
+        self._arguments = self._arguments_of(name)
         events.append(CallBegin(self._index, name))
         self._state = "arguments"
         return True
@@ -193,7 +204,21 @@ class CallReader(Reader):
             self._state = "after"
         return self._arguments.is_whole
 
+    def _arguments_of(self, name: str) -> JsonArguments | KeywordArguments | TaggedArguments:
+        if self._format == "qwen3_coder":
+            return TaggedArguments(self._tools[name])
+        return KeywordArguments() if self._format == "pythonic" else JsonArguments()
+
     def _read_after(self, events: list[Event]) -> bool:
+        before, behind = self._layout.arguments_id
+        if before and self._text:
+            if self._text.startswith(before):
+                _, found, rest = self._text[len(before) :].partition(behind)
+                if not found:
+                    return False
+                self._text = rest
+            elif before.startswith(self._text):
+                return False
         if not self._take(self._layout.after):
             return False
         self._state = "next"
@@ -267,7 +292,7 @@ class HarmonyReader(Reader):
             return False
         header, self._text = self._text[:at], self._text[at + len(self._message) :]
         name = header.removeprefix(self._channel)
-        called = name.partition(" to=functions.")[2].partition(" ")[0]
+        called = header.partition(" to=functions.")[2].partition(self._channel)[0].partition(" ")[0]
         if called:
             if called not in self._names:
                 raise ToolTextError(f"{called[:60]!r} is called; the tools are {', '.join(sorted(self._names))}")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from grammars.tool_calls.events import ContentDelta, Event, ReasoningDelta
-from grammars.tool_calls.reading import CallReader, Reader, ToolTextError
+from grammars.tool_calls.events import ContentDelta, Event, ReasoningDelta, ToolTextError
+from grammars.tool_calls.reading import CallReader, Reader
 from grammars.values import Grammar, Reasoning, SpecialToken, ToolCalls
 
 

@@ -13,7 +13,16 @@ from grammars.values.combined import Part, part
 from grammars.values.json_schema import JsonSchema
 
 ToolFormat = Literal[
-    "json", "hermes", "llama3_json", "pythonic", "mistral", "mistral_args", "deepseek", "deepseek_v31", "harmony"
+    "json",
+    "hermes",
+    "qwen3_coder",
+    "llama3_json",
+    "pythonic",
+    "mistral",
+    "mistral_args",
+    "deepseek",
+    "deepseek_v31",
+    "harmony",
 ]
 """How a call is written; `grammars.tool_calls.formats` has each in full."""
 
@@ -56,7 +65,7 @@ class ToolSignature:
             return value
         if isinstance(value, Mapping):
             called, parameters, strict = tool_fields(value)
-            return ToolSignature(called, JsonSchema(parameters if strict else {"type": "object"}))
+            return ToolSignature(called, held_arguments(parameters, strict))
         name, grammar = getattr(value, "name", None), getattr(value, "grammar", None)
         if name is None or grammar is None:
             raise SchemaError(f"a tool is a dict with name and parameters, not {value!r}")
@@ -85,12 +94,85 @@ def tool_fields(source: Mapping[str, Any]) -> tuple[str, dict[str, Any], bool]:
     return name, {**parameters, "type": "object"}, strict is not False
 
 
+def held_arguments(parameters: Mapping[str, Any], strict: bool) -> JsonSchema:
+    """What arguments are held to: the schema; or, where they need not be `strict`, that they are an object.
+
+    The names that the schema declares stay known to the formats that write each argument in a place of its own.
+    """
+    if strict:
+        return JsonSchema(parameters)
+    declared = parameters.get("properties")
+    names = dict.fromkeys(declared, True) if isinstance(declared, Mapping) else {}
+    loose = {"type": "object", **({"properties": names} if names else {})}
+    return JsonSchema(loose, property_order="any")
+
+
+@dataclass(frozen=True)
+class ToolChoice:
+    """What a `tool_choice` asks for.
+
+    Attributes:
+        mode: whether calls may or must be made.
+        names: the tools that may be called; `None`: all.
+        one_call: whether exactly one call is asked for.
+    """
+
+    mode: ToolMode
+    names: tuple[str, ...] | None = None
+    one_call: bool = False
+
+    @staticmethod
+    def of(value: str | Mapping[str, Any], tools: Iterable[str] = ()) -> ToolChoice:
+        """Reads a mode; `{"name": ...}`, also in OpenAI's form; or OpenAI's `allowed_tools` in the form of either route.
+
+        Raises:
+            GrammarError: it is none of these.
+            SchemaError: a name that is not among `tools`.
+        """
+        choice = _allowed(value) or _named(value)
+        if choice is None and isinstance(value, str) and value in get_args(ToolMode):
+            choice = ToolChoice(value)  # type: ignore[arg-type]
+        if choice is None:
+            raise GrammarError(
+                f'tool_choice={value!r} is not accepted; pass "auto", "required", "none", {{"name": ...}} or allowed_tools'
+            )
+        known = tuple(tools)
+        for name in choice.names or ():
+            if name not in known:
+                raise SchemaError(f"tool_choice names {name!r}; the tools are {', '.join(known)}")
+        return choice
+
+
+def _named(value: Any) -> ToolChoice | None:
+    name = _name_of(value)
+    return None if name is None else ToolChoice("required", (name,), one_call=True)
+
+
+def _allowed(value: Any) -> ToolChoice | None:
+    if not isinstance(value, Mapping) or value.get("type") != "allowed_tools":
+        return None
+    inner = value.get("allowed_tools", value)
+    mode, tools = (inner.get("mode", "auto"), inner.get("tools")) if isinstance(inner, Mapping) else (None, None)
+    names = [_name_of(tool) for tool in tools] if isinstance(tools, list) else []
+    if mode not in ("auto", "required") or not names or None in names:
+        raise GrammarError('allowed_tools has a mode, "auto" or "required", and a list of tools by their names')
+    return ToolChoice(mode, tuple(dict.fromkeys(name for name in names if name is not None)))
+
+
+def _name_of(value: Any) -> str | None:
+    if not isinstance(value, Mapping) or value.get("type", "function") != "function":
+        return None
+    inner = value.get("function")
+    name = value.get("name") or (inner.get("name") if isinstance(inner, Mapping) else None)
+    return name if isinstance(name, str) else None
+
+
 @dataclass(frozen=True, init=False)
 class ToolCalls(Grammar):
     """What a model says that may call tools.
 
     Attributes:
-        tools: the tools that may be called; under a choice that names one, that one alone.
+        tools: the tools that may be called; under a choice that names some, those alone.
         format: how calls are written.
         tool_choice: `"auto"`: text, and then calls or none; `"required"`: calls alone; `"none"`: text in which no call
             begins.
@@ -119,7 +201,8 @@ class ToolCalls(Grammar):
         """
         Args:
             tools: dicts in one of the usual forms, `ToolSignature`s, or anything with `name` and `grammar`.
-            tool_choice: a mode, or `{"name": ...}` (also in OpenAI's form), which asks for one call to that tool.
+            tool_choice: a mode; or `{"name": ...}` (also in OpenAI's form), which asks for one call to that tool; or OpenAI's
+                `allowed_tools`, which names those that may be called.
 
         Raises:
             SchemaError: a tool that cannot be read, two of one name, or a choice that names none.
@@ -133,20 +216,18 @@ class ToolCalls(Grammar):
             if names.count(name) > 1:
                 raise SchemaError(f"two tools are named {name!r}; names tell the calls apart, so give each its own")
         one_of("format", format, get_args(ToolFormat))
-        mode, named = read_choice(tool_choice)
-        if not names and mode != "none":
+        choice = ToolChoice.of(tool_choice, names)
+        if not names and choice.mode != "none":
             raise SchemaError('tools is empty; pass at least one tool, or tool_choice="none"')
-        if named is not None:
-            if named not in names:
-                raise SchemaError(f"tool_choice names {named!r}; the tools are {', '.join(names)}")
-            signatures, parallel = tuple(tool for tool in signatures if tool.name == named), False
-        if content is not None and mode == "required":
+        if choice.names is not None:
+            signatures = tuple(tool for tool in signatures if tool.name in choice.names)
+        if content is not None and choice.mode == "required":
             raise GrammarError("content is what is said instead of a call, which tool_choice requires; leave it out")
         put = object.__setattr__
         put(self, "tools", signatures)
         put(self, "format", format)
-        put(self, "tool_choice", mode)
-        put(self, "parallel", bool(parallel) and format != "harmony")
+        put(self, "tool_choice", choice.mode)
+        put(self, "parallel", bool(parallel) and not choice.one_call and format != "harmony")
         put(self, "content", None if content is None else part("content", content))
         put(self, "special", tuple(sorted({check_text("special", one) for one in special})))
 
@@ -155,22 +236,3 @@ class ToolCalls(Grammar):
             ToolCalls,
             (self.tools, self.format, self.tool_choice, self.parallel, self.content, self.special),
         )
-
-
-def read_choice(tool_choice: str | Mapping[str, Any]) -> tuple[ToolMode, str | None]:
-    """The mode that a `tool_choice` asks for, and the tool that it names, if it does.
-
-    Raises:
-        GrammarError: it is none.
-    """
-    if isinstance(tool_choice, Mapping):
-        inner = tool_choice.get("function")
-        name = tool_choice.get("name") or (inner.get("name") if isinstance(inner, Mapping) else None)
-        if isinstance(name, str):
-            return "required", name
-    for mode in get_args(ToolMode):
-        if tool_choice == mode:
-            return mode, None
-    raise GrammarError(
-        f'tool_choice={tool_choice!r} is not accepted; pass "auto", "required", "none" or {{"name": ...}}'
-    )

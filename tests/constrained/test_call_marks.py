@@ -136,7 +136,10 @@ def read(grammar: Any, vocabulary: Vocabulary, tokens: list[int]) -> tuple[str, 
     return texts[ContentDelta], texts[ReasoningDelta], names, arguments
 
 
-@pytest.mark.parametrize("format", ["hermes", "mistral", "mistral_args", "deepseek", "deepseek_v31", "harmony"])
+@pytest.mark.parametrize(
+    "format",
+    ["hermes", "qwen3_coder", "llama3_json", "mistral", "mistral_args", "deepseek", "deepseek_v31", "harmony"],
+)
 def test_calls_with_marks_that_are_tokens_come_back_and_fit(vocabulary: Vocabulary, format: ToolFormat) -> None:
     grammar = ToolCalls(TOOLS, format, "required", special=FORMATS[format].marks)
     constraint = compile(grammar, vocabulary)
@@ -164,7 +167,9 @@ def test_gpt_oss_calls_through_its_own_channels(gptoss_vocabulary: Vocabulary) -
     grammar = ToolCalls(TOOLS, "harmony", "required", special=marks)
     matcher = compile(grammar, gptoss_vocabulary).matcher(max_tokens=60)
     number = gptoss_vocabulary.special_tokens
-    assert allowed(matcher) == {number["<|channel|>"]}
+    assert allowed(matcher) == {number["<|channel|>"], *(
+        token for token in allowed(matcher) if b" to=functions.".startswith(gptoss_vocabulary.token_bytes(token) or b"!")
+    )}  # fmt: skip
     header = gptoss_vocabulary.canonical("commentary to=functions.now ")
     json_name, arguments = gptoss_vocabulary.canonical("json"), gptoss_vocabulary.canonical("{}")
     tokens = [number["<|channel|>"], *header, number["<|constrain|>"], *json_name, number["<|message|>"], *arguments]
@@ -191,12 +196,34 @@ def test_qwen_writes_its_marks_as_the_tokens_that_it_has(qwen3_vocabulary: Vocab
 
 def test_marks_and_names_are_forced(vocabulary: Vocabulary) -> None:
     grammar = ToolCalls(TOOLS[1:], "mistral_args", "required", special=FORMATS["mistral_args"].marks)
-    assert compile(grammar, vocabulary).matcher().forced_tokens() == [
-        mark("[TOOL_CALLS]"),
-        *b"now",
-        mark("[ARGS]"),
-        *b"{",
-    ]
+    matcher = compile(grammar, vocabulary).matcher()
+    assert matcher.forced_tokens() == [mark("[TOOL_CALLS]"), *b"now"]
+    assert allowed(follow(matcher, mark("[TOOL_CALLS]"), "now")) == {mark("[ARGS]"), mark("[CALL_ID]")}
+    assert matcher.forced_tokens() == []
+    assert follow(matcher, mark("[ARGS]")).forced_tokens() == [*b"{"]
+
+
+def test_llama_may_say_beforehand_that_a_call_comes(vocabulary: Vocabulary) -> None:
+    grammar = ToolCalls(TOOLS, "llama3_json", special=FORMATS["llama3_json"].marks)
+    tag, call = mark("<|python_tag|>"), '{"name": "now", "parameters": {}}'
+    for pieces in ([tag, call], [call]):
+        matcher = follow(compile(grammar, vocabulary).matcher(), *pieces)
+        assert matcher.is_accepting()
+        tokens = [token for piece in pieces for token in ([piece] if isinstance(piece, int) else piece.encode())]
+        assert read(grammar, vocabulary, tokens) == ("", "", ["now"], ["{}"])
+    assert allowed(follow(compile(grammar, vocabulary).matcher(), tag)) == {ord("{")}
+    assert tag not in allowed(follow(compile(grammar, vocabulary).matcher(), "Well, "))
+
+
+def test_mistral_may_number_its_calls(vocabulary: Vocabulary) -> None:
+    for format, pieces in (
+        ("mistral_args", [mark("[TOOL_CALLS]"), "now", mark("[CALL_ID]"), "a1B2c3D4e", mark("[ARGS]"), "{}"]),
+        ("mistral", [mark("[TOOL_CALLS]"), '[{"name": "now", "arguments": {}, "id": "a1B2c3D4e"}]']),
+    ):
+        grammar = ToolCalls(TOOLS, format, "required", special=FORMATS[format].marks)
+        assert follow(compile(grammar, vocabulary).matcher(), *pieces).is_accepting()
+        tokens = [token for piece in pieces for token in ([piece] if isinstance(piece, int) else piece.encode())]
+        assert read(grammar, vocabulary, tokens)[2:] == (["now"], ["{}"])
 
 
 @pytest.mark.parametrize("format", ["mistral_args", "deepseek_v31", "harmony"])

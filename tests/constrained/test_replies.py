@@ -40,7 +40,7 @@ def with_template(llm: LLM, source: str) -> LLM:
 
 HERMES = (
     "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% if m.tool_calls %}{{ m.tool_calls }}{% endif %}{% endfor %}"
-    "{{ tools }}<tool_call><bot>"
+    '{{ tools }}<tool_call>{"name": <bot>'
 )
 
 

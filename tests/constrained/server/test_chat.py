@@ -90,6 +90,19 @@ def test_one_call_where_calls_are_not_parallel_and_the_named_one_where_one_is_na
         assert len(found["choices"][0]["message"]["tool_calls"]) == 1
 
 
+def test_only_allowed_tools_are_called(client: TestClient) -> None:
+    allowed = {"mode": "required", "tools": [{"type": "function", "function": {"name": "now"}}]}
+    choice = {"type": "allowed_tools", "allowed_tools": allowed}
+    for seed in range(3):
+        message = chat(client, tools=[TOOL, NOW], tool_choice=choice, seed=seed)["choices"][0]["message"]
+        assert {call["function"]["name"] for call in message["tool_calls"]} == {"now"}
+    auto = {"type": "allowed_tools", "allowed_tools": {**allowed, "mode": "auto"}}
+    message = chat(client, tools=[TOOL, NOW], tool_choice=auto, logit_bias={str(ord("[")): 100})["choices"][0][
+        "message"
+    ]
+    assert {call["function"]["name"] for call in message["tool_calls"]} == {"now"}
+
+
 def test_no_call_is_made_where_none_is_asked_for(client: TestClient) -> None:
     message = chat(client, tools=[TOOL], tool_choice="none", max_tokens=20)["choices"][0]["message"]
     assert "tool_calls" not in message

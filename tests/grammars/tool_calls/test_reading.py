@@ -25,7 +25,10 @@ from grammars.tool_calls import (
 from grammars.values import ToolFormat
 
 TOOLS: list[dict[str, Any]] = [
-    {"name": "weather", "parameters": {"properties": {"city": {"type": "string"}, "now": {"type": "boolean"}}}},
+    {
+        "name": "weather",
+        "parameters": {"properties": {"city": {"type": "string"}, "now": {"type": "boolean"}, "n": {}}},
+    },
     {"name": "a.b", "parameters": {"properties": {}}},
 ]
 ODD = '}</tool_call>[TOOL_CALLS]<|end|>```<｜tool▁call▁end｜>") \\" {['
@@ -37,6 +40,8 @@ _LAYOUTS: dict[ToolFormat, str] = {
     "json": '[{"name": "weather", "arguments": $}, {"name": "a.b", "arguments": {}}]',
     "hermes": '<tool_call>\n{"name": "weather", "arguments": $}\n</tool_call>\n'
     '<tool_call>\n{"name": "a.b", "arguments": {}}\n</tool_call>',
+    "qwen3_coder": "<tool_call>\n<function=weather>\n%</function>\n</tool_call>\n"
+    "<tool_call>\n<function=a.b>\n</function>\n</tool_call>",
     "llama3_json": '{"name": "weather", "parameters": $}; {"name": "a.b", "parameters": {}}',
     "pythonic": "[weather(!), a.b()]",
     "mistral": '[TOOL_CALLS] [{"name": "weather", "arguments": $}, {"name": "a.b", "arguments": {}}]',
@@ -47,7 +52,14 @@ _LAYOUTS: dict[ToolFormat, str] = {
     "<｜tool▁call▁begin｜>a.b<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
     "harmony": "<|channel|>commentary to=functions.weather <|constrain|>json<|message|>$",
 }  # fmt: skip
-WRITTEN = {name: text.replace("$", AS_JSON).replace("(!)", f"({AS_PYTHON})") for name, text in _LAYOUTS.items()}
+AS_TAGS = (
+    f"<parameter=city>\n{ODD}\n</parameter>\n<parameter=now>\nTrue\n</parameter>\n"
+    '<parameter=n>\n[1.5, null, {"x": false}]\n</parameter>\n'
+)
+WRITTEN = {
+    name: text.replace("$", AS_JSON).replace("(!)", f"({AS_PYTHON})").replace("%", AS_TAGS)
+    for name, text in _LAYOUTS.items()
+}
 MARKED = [name for name, layout in FORMATS.items() if layout.trigger]
 
 
@@ -103,7 +115,7 @@ def test_calls_come_back_as_they_were_written(format: ToolFormat, size: int) -> 
 def test_marks_may_be_tokens_of_their_own_and_their_texts_are_then_text(format: ToolFormat) -> None:
     marks = FORMATS[format].marks
     value = ToolCalls(TOOLS, format=format, special=marks)
-    plain = WRITTEN[format].replace(AS_JSON, "{}")
+    plain = WRITTEN[format].replace(AS_JSON, "{}").replace(AS_TAGS, "")
     said = f"I say {FORMATS[format].trigger}, as a word"
     reader = reader_of(value)
     events = reader.feed(said)
@@ -217,11 +229,14 @@ def test_a_special_token_that_the_format_lacks_is_refused() -> None:
 @pytest.mark.parametrize(
     ("source", "format"),
     [
-        ("{{ '<tool_call>' }}", "hermes"), ("[TOOL_CALLS] x", "mistral"), ("[TOOL_CALLS]a[ARGS]", "mistral_args"),
+        ("{{ '<tool_call>\\n' }}{{- '{\"name\": \"' }}", "hermes"),
+        ("[TOOL_CALLS] x", "mistral"), ("[TOOL_CALLS]a[ARGS]", "mistral_args"),
         ("<｜tool▁calls▁begin｜> ```json", "deepseek"), ("<｜tool▁calls▁begin｜>", "deepseek_v31"),
-        ("<|start|><|channel|>", "harmony"), ('{"name": "x", "parameters": {}} tools', "llama3_json"),
+        ("<|start|><|channel|>analysis<|message|>", "harmony"), ('{"name": "x", "parameters": {}} tools', "llama3_json"),
         ("[func_name1(params_name1=params_value1)]", "pythonic"), ("{{ messages }}", None),
-        ("<tool_call><function=x>", None),
+        ("'<tool_call>\\n<function=' + f + '>\\n' }}{{ '<parameter='", "qwen3_coder"), ("<tool_call>f<arg_key>k</arg_key>", None),
+        ("<tool_calls>[{}]</tool_calls>, not <tool_call>", None), ('[{"tool_name": "x", "parameters": {}}] tools', None),
+        ("[func_name1(param1=value1)]", "pythonic"),
     ],
 )  # fmt: skip
 def test_a_template_tells_its_format_by_its_marks(source: str, format: ToolFormat | None) -> None:

@@ -33,13 +33,25 @@ def test_a_choice_that_names_a_tool_leaves_one_call_of_it(choice: Any) -> None:
     assert (value.tool_choice, value.parallel) == ("required", False)
 
 
+@pytest.mark.parametrize("mode", ["auto", "required"])
+def test_a_choice_may_allow_some_of_the_tools(mode: str) -> None:
+    tools = [*TOOLS, {"name": "c"}]
+    chat = {"mode": mode, "tools": [{"type": "function", "function": {"name": name}} for name in "ca"]}
+    responses = {"mode": mode, "tools": [{"type": "function", "name": name} for name in "ca"]}
+    for choice in ({"type": "allowed_tools", "allowed_tools": chat}, {"type": "allowed_tools", **responses}):
+        value = ToolCalls(tools, tool_choice=choice)
+        assert [tool.name for tool in value.tools] == ["a", "c"]
+        assert (value.tool_choice, value.parallel) == (mode, True)
+        assert not ToolCalls(tools, tool_choice=choice, parallel=False).parallel
+
+
 def test_strict_false_leaves_the_arguments_any_object() -> None:
     schema = {"type": "object", "properties": {"x": {"type": "integer"}}}
     strict, loose = (
         ToolSignature.of({"name": "a", "parameters": schema, "strict": strict}) for strict in (True, False)
     )
     assert strict.arguments == JsonSchema(schema)
-    assert loose.arguments == JsonSchema({"type": "object"})
+    assert loose.arguments == JsonSchema({"type": "object", "properties": {"x": True}}, property_order="any")
     inner = {"type": "function", "function": {"name": "a", "parameters": schema, "strict": False}}
     assert ToolSignature.of(inner) == loose
 
