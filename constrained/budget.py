@@ -27,7 +27,7 @@ from grammars.effort import bounded, spend
 from grammars.errors import LimitExceeded
 
 if TYPE_CHECKING:
-    from constrained.automata.completions import Stack
+    from constrained.automata.stacks import Stack
     from constrained.masks.completion_store import CompletionStore
     from constrained.matcher import Matcher
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from constrained.automata.completions import UNKNOWN, pushed
 from constrained.automata.settling import looks_back, reads_keys, settled
+from constrained.automata.stacks import UNKNOWN, pushed
 from constrained.kernels import handles as h
 from constrained.kernels import machine as m
 from constrained.kernels import tables as t
@@ -19,7 +19,7 @@ from grammars.errors import LimitExceeded
 if TYPE_CHECKING:
     from typing import Self
 
-    from constrained.automata.completions import Stack
+    from constrained.automata.stacks import Stack
     from constrained.compile import Constraint
 
 _SPARE_CELLS = 64

@@ -8,26 +8,20 @@ that it must be; then nothing is searched.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from constrained.automata.a_labels import OPEN_STATES, certain, is_label
 from constrained.automata.configurations import PASSED_ON, ConfigurationBounds
+from constrained.automata.frame_costs import WayOut
 from constrained.automata.lower_bounds import FAR, LowerBounds
 from constrained.automata.machine import Machine, expand_literal
 from constrained.automata.outlines import Outlines
-from constrained.automata.settling import is_doubtful, is_known, records, settled, textless
+from constrained.automata.settling import is_doubtful, is_known, settled, textless
+from constrained.automata.stacks import Stack, appended, depth_of, pushed
 from constrained.kernels import tables as t
 from grammars.effort import spend
 from grammars.errors import LimitExceeded
-
-Stack = tuple[Any, ...] | None
-"""Frames below as nested pairs: (return state, or -1 - wait state; the rest); None is the bottom.
-
-Where texts have to be looked at, in this frame or below, a third item is what the frame has read: bytes, `UNKNOWN`, or None
-if it does not matter.
-"""
-UNKNOWN = False
 
 _MOST_STEPS = 20_000
 _FEW_STEPS = 1_000
@@ -103,15 +97,9 @@ class Completions:
             if state == done and stack is None:
                 data = b"".join(parts)
                 return data if self._spellable.issuperset(data) else None
-            best: tuple[int, bytes, tuple[int, Stack]] | None = None
-            for text in self._outlines.texts(state):
-                after = self._followed(state, stack, text) if text else self._left(state, stack)
-                if after is not None:
-                    size = len(text) + bounds.of(*after)
-                    if size < FAR and (best is None or size < best[0]):
-                        best = size, text, after
-            if best is not None:
-                _, text, (state, stack) = best
+            nearest = self._nearest(state, stack, bounds)
+            if nearest is not None:
+                text, (state, stack) = nearest
             else:
                 found = self._search(state, stack, steps=_NEAREST, leave=True)  # out of a character, an escape or a key
                 if found is None:
@@ -120,11 +108,60 @@ class Completions:
             parts.append(text)
         return None
 
-    def _followed(self, state: int, stack: Stack, data: bytes) -> tuple[int, Stack] | None:
-        """Where a text leads; None if it is not allowed, or takes keys or items that are not known."""
+    def way_out(self, state: int, cost: Callable[[int], int]) -> WayOut | None:
+        """A shortest way out of the frame of `state`; None where shapes know none, or not that it is one.
+
+        Args:
+            cost: bytes from a state to the end of its frame; below 0: not known.
+        """
+        done = self._machine.done
+        bounds = ConfigurationBounds(self._bounds)
+        way = WayOut(self._machine, (done, None), cost)
+        here: tuple[int, Stack] = state, way.ground
+        least = bounds.of(*here)
+        for _ in range(_MOST_ROUNDS):
+            if here == (done, None):
+                way.rest = 0
+            if way.rest is not None:
+                return way if way.length <= least else None
+            found = self._nearest(*here, bounds, way)
+            if found is None or not self._spellable.issuperset(found[0]):
+                return None
+            here = found[1]
+        return None
+
+    def _nearest(
+        self, state: int, stack: Stack, bounds: ConfigurationBounds, way: WayOut | None = None
+    ) -> tuple[bytes, tuple[int, Stack]] | None:
+        """Of the texts that the shapes know here, the one from which it is the least to the end; and where it leads."""
+        best: tuple[int, bytes, tuple[int, Stack], WayOut | None] | None = None
+        for text in self._outlines.texts(state):
+            taken = None if way is None else way.forked()
+            after = self._followed(state, stack, text, taken) if text else self._left(state, stack)
+            if after is None:
+                continue
+            size = len(text) + bounds.of(*after)
+            if way is not None and taken is not None and taken.rest is not None:
+                size = taken.length - way.read
+            if size < FAR and (best is None or size < best[0]):
+                best = size, text, after, taken
+        if best is not None:
+            _, text, after, taken = best
+            if way is not None and taken is not None:
+                way.take(taken)
+            return text, after
+        return None
+
+    def _followed(self, state: int, stack: Stack, data: bytes, way: WayOut | None = None) -> tuple[int, Stack] | None:
+        """Where a text leads; None if it is not allowed, or takes keys or items that are not known.
+
+        With a `way`, it is noted there, and followed as far as its end is not known.
+        """
         machine = self._machine
         at = 0
         while at < len(data):
+            if way is not None and way.ends_at(state, stack, at):
+                return state, stack
             key = machine.key(state)
             if key[0] is expand_literal:
                 _, literal, then, offset = key
@@ -135,13 +172,14 @@ class Completions:
                 stack = appended(stack, rest)
                 at += len(rest)
                 continue
-            made = machine.transitions(state)
-            group = made.groups[data[at]]
-            step = self._taken(state, made.actions[group], data[at : at + 1], stack) if group else None
+            action = machine.action(state, data[at])
+            step = self._taken(state, action, data[at : at + 1], stack) if action else None
             if step is None:
                 return None
             read, (state, stack) = step
             at += len(read)
+        if way is not None:
+            way.read += at
         return state, stack
 
     def _left(self, state: int, stack: Stack) -> tuple[int, Stack] | None:
@@ -157,7 +195,7 @@ class Completions:
         None: it is too far to see, or as long as `below` or longer.
         """
         self._holding.clear()
-        ground = _depth(stack) - 1 if leave else -1
+        ground = depth_of(stack) - 1 if leave else -1
         bounds = ConfigurationBounds(self._bounds)
         start = (state, stack)
         queue: list[tuple[int, int, int, tuple[int, Stack]]] = [(bounds.of(state, stack), 0, 0, start)]
@@ -180,7 +218,7 @@ class Completions:
             if len(closed) > steps:
                 break
             spend()
-            if (_depth(node[1]) <= ground) if leave else (node[0] == self._machine.done and node[1] is None):
+            if (depth_of(node[1]) <= ground) if leave else (node[0] == self._machine.done and node[1] is None):
                 return _path(came, node), *node
             for label, after in self._steps(*node):
                 cost = spent[node] + len(label)
@@ -189,7 +227,7 @@ class Completions:
                     if left >= FAR or cost + left >= below:
                         continue
                     if leave:
-                        left = 0 if _depth(after[1]) <= ground else left - passed
+                        left = 0 if depth_of(after[1]) <= ground else left - passed
                     spent[after] = cost
                     came[after] = (node, label)
                     order += 1
@@ -343,34 +381,6 @@ class Completions:
                         waiting.append((after, under, rest))
                     elif after:
                         yield label, (after, appended(under, label))
-
-
-def _depth(stack: Stack) -> int:
-    depth = 0
-    while stack is not None:
-        depth += 1
-        stack = stack[1]
-    return depth
-
-
-def pushed(machine: Machine, then: int, stack: Stack, text: bytes | bool) -> Stack:
-    """The stack with one more frame, which has read `text`."""
-    if records(machine, then):
-        return (then, stack, text)
-    return (then, stack) if stack is None or len(stack) == 2 else (then, stack, None)
-
-
-def appended(stack: Stack, data: bytes) -> Stack:
-    """The stack after `data` was read."""
-    if stack is None or len(stack) == 2 or not data:
-        return stack
-    frames = []
-    while stack is not None and len(stack) == 3:
-        frames.append(stack)
-        stack = stack[1]
-    for then, _, text in reversed(frames):
-        stack = (then, stack, text + data if isinstance(text, bytes) else text)
-    return stack
 
 
 def _path(came: dict[tuple[int, Stack], tuple[tuple[int, Stack], bytes] | None], node: tuple[int, Stack]) -> bytes:

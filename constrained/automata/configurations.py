@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from constrained.kernels.survey import FAR
 
 if TYPE_CHECKING:
-    from constrained.automata.completions import Stack
     from constrained.automata.lower_bounds import LowerBounds
     from constrained.automata.machine import Machine
+    from constrained.automata.stacks import Stack
 
 PASSED_ON: set[Callable[..., Any]] = set()
 """Kinds of states that may hand a byte on to other frames before it is read."""

@@ -88,6 +88,7 @@ class Machine:
         self._most_actions = count * _ACTIONS_PER_STATE
         self._state_items = self.states.data.cast("B").cast("i")  # quicker than numpy, an item at a time
         self._action_items = self.actions.data.cast("B").cast("q")
+        self._map_items = self.maps.data
         self.loops: NDArray[np.uint64] = reserved((count, 3), np.uint64)
         self.memo: NDArray[np.int64] = np.full((1 << 12, 2), -1, dtype=np.int64)
         self.memo_used: NDArray[np.int64] = np.zeros(1, dtype=np.int64)
@@ -229,6 +230,13 @@ class Machine:
         at, block = self.states[state, t.S_MAP] * 256, int(self.states[state, t.S_ACTIONS])
         groups = self.maps[at : at + 256].tobytes()
         return Transitions.copied(groups, self.actions[block : block + 1 + max(groups)].tolist())
+
+    def action(self, state: int, byte: int) -> int:
+        """What `state`, which is expanded if need be, does on a byte; 0: nothing."""
+        self.expand(state)
+        at = state * t.STATE_COLUMNS
+        group = self._map_items[self._state_items[at + t.S_MAP] * 256 + byte]
+        return self._action_items[self._state_items[at + t.S_ACTIONS] + group] if group else 0
 
     def resolve(self, wait: int, outcome: int) -> int:
         """The state that follows `wait` when the frame above was left with `outcome`; 0 if none does."""

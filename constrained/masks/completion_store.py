@@ -8,9 +8,10 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from constrained.automata.completions import Completions, Stack
+from constrained.automata.completions import Completions
 from constrained.automata.configurations import COSTS
 from constrained.automata.settling import doubted, forgetful, wants_new_key
+from constrained.automata.stacks import Stack
 from constrained.automata.strings import expand_string, plain_length
 from constrained.automata.waits import outcomes
 from constrained.kernels.survey import FAR
@@ -128,7 +129,12 @@ class CompletionStore:
             )
         free = forgetful(self._machine, state)
         if free == state:
-            return self._spelled(self._search.leaving(state))
+            way = self._search.way_out(state, self._known_cost)
+            if way is None:
+                return self._spelled(self._search.leaving(state))
+            for passed, cost in way.costs():
+                self.costs[passed] = min(cost, FAR)
+            return way.length
         if free is None:
             return FAR
         try:
@@ -137,6 +143,9 @@ class CompletionStore:
         except LimitExceeded:
             return FAR
         return max(self._spelled(data) for data in (best, *others))
+
+    def _known_cost(self, state: int) -> int:
+        return int(self.costs[state])
 
     def _cost_of_kind(self, state: int) -> int | None:
         """The cost of a state of a kind that has a way of its own to tell; None of others."""

@@ -25,7 +25,7 @@ from grammars.context_free.scans import Scan
 from grammars.regular import Rx
 
 if TYPE_CHECKING:
-    from constrained.automata.completions import Stack
+    from constrained.automata.stacks import Stack
 
 _EAGER = 50
 """At every so many frames all costs are computed at once, so that they do not recur through the whole stack."""

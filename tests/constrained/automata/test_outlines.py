@@ -95,3 +95,35 @@ def test_a_document_is_finished_where_a_search_byte_by_byte_does_not_get_through
     matcher.accept_many(list(b',{"user":"'))
     completed = matcher.text + matcher.shortest_completion()
     jsonschema.Draft202012Validator(FILE).validate(json.loads(completed))
+
+
+LONG = {
+    "type": "object", "required": ["kind", "text", "more"],
+    "properties": {
+        "kind": {"enum": ["file", "link", 3]},
+        "text": {"type": "string", "minLength": 60},
+        "more": {"type": "array", "minItems": 2, "items": {"type": "string", "pattern": "^x[a-c]{2}$"}},
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("schema", [LONG, *SCHEMAS], ids=lambda schema: json.dumps(schema)[:60])
+def test_states_that_a_way_out_passes_cost_what_a_search_from_each_of_them_finds(schema: Any) -> None:
+    constraint = compile(JsonSchema(schema), VOCABULARY)
+    store = constraint.completions
+    machine = constraint.matcher().store.machine
+    searched = Completions(machine)
+    passed = 0
+    matcher, row, rng = (
+        constraint.matcher(max_tokens=200),
+        np.zeros(VOCABULARY.row_words, dtype=np.uint32),
+        random.Random(2),
+    )
+    while not matcher.is_finished() and passed < 150:
+        way = searched.way_out(matcher.configuration()[0], lambda state: -1)
+        for state, cost in () if way is None else way.costs():
+            passed += 1
+            assert cost == len(searched.leaving(state)) == store.cost(state)
+        matcher.fill_mask(row)
+        matcher.accept(int(rng.choice(np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")))))
+    assert passed > 5
