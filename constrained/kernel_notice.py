@@ -25,7 +25,7 @@ def announce_compilation() -> None:
 
         def on_start(self, event: Any) -> None:
             module = event.data["dispatcher"].py_func.__module__ if event.data else ""
-            if not self.told and module.startswith("constrained.kernels"):
+            if not self.told and module.startswith(("constrained.kernels", "engine.decode_attention")):
                 self.told = True
                 _log.warning(MESSAGE)
 

@@ -9,7 +9,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from engine.attention import attend
+from engine.attention import attend, attend_alone
 from engine.config import ModelConfig
 from engine.experts import Experts
 from engine.fixed_step import FixedStep
@@ -76,7 +76,16 @@ class SelfAttention:
             mask, causal = step.mask(self.window, self.layer)
             if step.cache is not None:
                 keys, values = step.cache.update(self.layer, keys, values)
-            mixed = attend(queries, keys, values, mask, causal, step.backend, scale=self.scale, softcap=self.softcap)
+            if step.alone:
+                mixed = attend_alone(
+                    queries, keys, values, mask, step.backend,
+                    start=step.start, first=step.cache.first(self.layer) if step.cache is not None else 0,
+                    window=self.window, scale=self.scale, softcap=self.softcap,
+                )  # fmt: skip
+            else:
+                mixed = attend(
+                    queries, keys, values, mask, causal, step.backend, scale=self.scale, softcap=self.softcap
+                )
         return mixed.transpose(1, 2).reshape(batch, new, self.query_heads * self.head_dim)
 
     @property

@@ -48,6 +48,8 @@ class FixedStep:
     """What the layers of one step share, as `engine.step.Step`: one new token in each row, at the row's own position."""
 
     new = 1
+    alone = False
+    start = 0
 
     def __init__(self, cache: StaticCache, positions: Tensor, bucket: int, backend: Backend) -> None:
         """`positions` int64 [batch]: where the new tokens stand."""
@@ -68,6 +70,9 @@ class _Slots:
     def __init__(self, cache: StaticCache, positions: Tensor, bucket: int) -> None:
         self._keys, self._values, self._bucket = cache.keys, cache.values, bucket
         self._slots = positions[:, None, None, None]
+
+    def first(self, layer: int) -> int:
+        return 0
 
     def attend(self, *arguments: object, **options: object) -> None:
         return None

@@ -31,7 +31,10 @@ if TYPE_CHECKING:
 
 
 class Decoder(Protocol):
-    """What generation needs of a model; `engine.model.Model` is one."""
+    """What generation needs of a model; `engine.model.Model` is one.
+
+    It may say besides, as `Model.alike`, how long a block may be whose tokens get what each gets alone.
+    """
 
     @property
     def config(self) -> ModelConfig:
@@ -123,6 +126,7 @@ class TokenStream(Iterator[Token]):
         self._clock = clock
         self._cancel = cancel
         self._speculator = speculator
+        self._alike: int | None = getattr(model, "alike", None)
         self._block = Block()
         self._state: Tensor | None = None
         self._states: Tensor | None = None
@@ -227,7 +231,7 @@ class TokenStream(Iterator[Token]):
         block = Block()
         if speculator is not None:
             block = speculator.draft(
-                lambda: self._sampler, lambda: Target(cache, tuple(self._pending), self._state), rows=1
+                lambda: self._sampler, lambda: Target(cache, tuple(self._pending), self._state), room=self._room(cache)
             )
         tokens = [*self._pending, *block.tokens]
         before = perf_counter()
@@ -243,6 +247,16 @@ class TokenStream(Iterator[Token]):
             clock.verify_s += took if block.draft else 0.0
         block.open(logits)
         self._block = block
+
+    def _room(self, cache: Cache) -> int:
+        """Most guesses of the next block.
+
+        Where a model gives the tokens of a block what each gets alone, no block is longer than that holds, and a prompt
+        is run by itself: so the text is, bit for bit, the one without guesses.
+        """
+        if self._alike is None:
+            return cache.together - len(self._pending)
+        return 0 if len(self._pending) > 1 else min(self._alike, cache.together) - 1
 
     def _run_for_state(self, cache: Cache, tokens: Sequence[int], last: int) -> Tensor:
         """As `decode`; the hidden states are kept for the proposer."""

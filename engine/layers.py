@@ -11,6 +11,10 @@ from torch import Tensor
 from engine.config import Activation
 from engine.devices import cpu_multiplies_bfloat16
 
+ALIKE = 16
+"""New tokens of one sequence up to which a forward pass computes each as if it came alone, where it can
+(`engine.model.Model.alike`): those of a verified draft."""
+
 
 class Linear:
     """y = x·Wᵀ + b, with W [out, in] and x [..., in].
@@ -60,13 +64,14 @@ class RMSNorm:
         self.size: int = weight.shape[-1]
         self._shape, self._mirrored_shape = [self.size], [2 * self.size]
         self._mirrored_weight = torch.cat((weight, weight))
-        self._mirror_rows = weight.device.type == "cpu"
+        self._mirrors = weight.device.type == "cpu"
 
     def __call__(self, x: Tensor) -> Tensor:
-        """`x` [..., size] → the same shape and dtype; sums are taken in float32."""
-        if self._mirror_rows and x.numel() == self.size:
+        """`x` [tokens, size] or [batch, new, ..., size] → the same shape and dtype; sums are taken in float32."""
+        tokens = x.shape[0] if x.dim() == 2 else x.shape[0] * x.shape[1]
+        if self._mirrors and tokens <= ALIKE:
             # [x, -x] has mean 0 and variance mean(x²), so its LayerNorm is the RMSNorm of x: one fused kernel on the
-            # CPU, where rms_norm is a chain of seven that costs twice as much for one row.
+            # CPU, where rms_norm is a chain of seven that costs twice as much for a few rows.
             mirrored = torch.cat((x, -x), dim=-1)
             normed = torch.layer_norm(mirrored, self._mirrored_shape, self._mirrored_weight, None, self.eps)
             return normed.narrow(-1, 0, self.size)

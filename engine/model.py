@@ -19,7 +19,7 @@ from engine.config import ModelConfig
 from engine.devices import Packing
 from engine.errors import CacheError, ContextError, EngineError, TrainingError
 from engine.fixed_step import FixedDecoder, FixedStep
-from engine.layers import Linear, RMSNorm
+from engine.layers import ALIKE, Linear, RMSNorm
 from engine.packed import PackedLinear, make_linear
 from engine.rope import RotaryEmbedding
 from engine.step import Step
@@ -257,6 +257,18 @@ class Model:
         """How the layers' weights are packed for decoding; `None`: not at all."""
         first = self._blocks[0].attention.output
         return first.packing if isinstance(first, PackedLinear) else None
+
+    @property
+    def alike(self) -> int | None:
+        """New tokens of one sequence up to which a pass over several gives each, bit for bit, what it gets in a pass of its
+        own; `None`: the two agree up to rounding.
+
+        So it is with packed weights: other products, latent attention and experts add up in an order that depends on how
+        many tokens there are.
+        """
+        config = self.config
+        plain = config.latent is None and config.experts is None and self.backend == "sdpa"
+        return ALIKE if plain and self.packing is not None else None
 
     @property
     def has_blocked_weights(self) -> bool:

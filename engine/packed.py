@@ -19,7 +19,7 @@ from torch import Tensor
 
 from engine.devices import PACKINGS, Packing
 from engine.errors import ModelError
-from engine.layers import Linear
+from engine.layers import ALIKE, Linear
 
 GROUP = 32
 """Inputs that share a scale in `"int4"`."""
@@ -27,22 +27,34 @@ GROUP = 32
 MOST_ROWS = 4
 """Rows of activations up to which the packed kernels are faster than bfloat16 products; they take them in fours."""
 
+_ALIGNMENT = 16
+"""Bytes at whose multiples packed weights must begin: torch's kernel for 8 bits fails otherwise, with four rows."""
+
 _ROWS_PER_TILE = 16
 
 
 class PackedLinear(Linear):
-    """`Linear` that multiplies up to `MOST_ROWS` rows by packed weights, and more by the same matrix in bfloat16."""
+    """`Linear` that multiplies up to `MOST_ROWS` rows by packed weights, and more by the same matrix in bfloat16.
+
+    Up to `ALIKE` tokens of one sequence go through the packed weights in any case: those kernels compute each row as if
+    it were the only one.
+    """
 
     def __init__(self, weight: Tensor, bias: Tensor | None, packing: Packing, packed: Tensor, scales: Tensor) -> None:
         """`weight` [out, in] is the rounded matrix; `packed` and `scales` are `quantize`'s."""
         super().__init__(weight, bias)
+        if packed.data_ptr() % _ALIGNMENT:  # mapped from a file
+            packed = packed.clone()
         self.packing, self._packed, self._scales = packing, packed, scales
 
-    def __call__(self, x: Tensor) -> Tensor:
+    def _takes(self, x: Tensor) -> bool:
         rows = x.numel() // self.in_features
-        if rows > MOST_ROWS:
+        return rows <= (ALIKE if x.dim() == 3 and x.shape[0] == 1 else MOST_ROWS)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        if not self._takes(x):
             return super().__call__(x)
-        flat = x.reshape(rows, self.in_features)
+        flat = x.reshape(-1, self.in_features).contiguous()
         if self.packing == "int4":
             product = torch.ops.aten._weight_int4pack_mm_for_cpu(flat, self._packed, GROUP, self._scales)
         else:
@@ -52,7 +64,7 @@ class PackedLinear(Linear):
         return cast(Tensor, product.view(*x.shape[:-1], self.out_features))
 
     def add_to(self, residual: Tensor, x: Tensor) -> Tensor:
-        if x.numel() > MOST_ROWS * self.in_features:
+        if not self._takes(x):
             return super().add_to(residual, x)
         return self(x).add_(residual)
 

@@ -7,21 +7,29 @@ from torch import Tensor
 
 from engine.attention import Backend, causal_mask
 from engine.caches import Cache
+from engine.layers import ALIKE
 from engine.rope import RotaryEmbedding
 
 Rotation = tuple[Tensor, Tensor]
 
 
 class Step:
-    """`new` tokens in each row, behind the `held` ones; masks and rotations are made when a layer first asks for them."""
+    """`new` tokens in each row, behind the `held` ones; masks and rotations are made when a layer first asks for them.
+
+    Attributes:
+        alone: whether these are a few tokens of one sequence, each to be computed as if it came alone.
+        start: position of the first row's first new token.
+    """
 
     def __init__(
         self, held: tuple[int, ...], new: int, cache: Cache | None, backend: Backend, device: torch.device
     ) -> None:
         self.new, self.cache, self.backend = new, cache, backend
-        self._start, self._end = held[0], max(held) + new
+        self.alone = len(held) == 1 and 0 < new <= ALIKE and cache is not None
+        self.start = held[0]
+        self._end = max(held) + new
         self._positions: Tensor | None = None
-        if held.count(self._start) != len(held):
+        if held.count(self.start) != len(held):
             starts = torch.tensor(held, device=device).unsqueeze(1)
             self._positions = starts + torch.arange(new, device=device)
         self._device = device
@@ -33,7 +41,7 @@ class Step:
         found = self._rotations.get(id(rotary))
         if found is None:
             if self._positions is None:
-                found = rotary.at(self._start, self.new)
+                found = rotary.at(self.start, self.new)
             else:
                 found = rotary.gather(self._positions, self._end - 1)
             self._rotations[id(rotary)] = found
@@ -57,9 +65,9 @@ class Step:
             seen_whole = window == 0 or self._end - first <= window
             if self.new == 1 and seen_whole:
                 return None, False
-            if self._start == first and seen_whole:
+            if self.start == first and seen_whole:
                 return None, True
-            positions = torch.arange(self._start, self._end, device=self._device).unsqueeze(0)
+            positions = torch.arange(self.start, self._end, device=self._device).unsqueeze(0)
         else:
             positions = self._positions
         return causal_mask(positions, self._end, window, first), False

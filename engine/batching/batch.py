@@ -241,10 +241,15 @@ class BatchEngine:
                 try:
                     request.block = request.speculator.draft(
                         partial(self._sampler_alone, request.sequence), partial(self._target, request),
-                        room=self.scheduler.room(request) - 1, rows=len(requests),
+                        room=self._room(request, len(requests)), rows=len(requests),
                     )  # fmt: skip
                 except Exception as error:  # a proposer's or a constraint's own
                     self.fail(request, error)
+
+    def _room(self, request: Request, rows: int) -> int:
+        """Most guesses of the next block of a request; one that is alone gets what `generate` gives it."""
+        room, alike = self.scheduler.room(request), self.model.alike
+        return (min(room, alike) if alike is not None and rows == 1 else room) - 1
 
     def _target(self, request: Request) -> Target:
         cache = PagedCache.over(self.pool, [request.table], [request.computed])

@@ -71,6 +71,12 @@ class Cache(ABC):
         """Position in slot 0 of what `update` returns for `layer` in the step that is open."""
         return 0
 
+    @property
+    def together(self) -> int:
+        """New positions that one step may take, at least 1, so that what each reads is what it reads in a step of its own,
+        and that what is cut off again has left nothing behind."""
+        return self.config.context_length
+
     @abstractmethod
     def _store(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Writes one layer's step and returns [batch, kv_heads, longest + new - first, head_dim or value_dim]."""

@@ -176,6 +176,12 @@ class QuantizedCache(Cache):
             )
         return results[0], results[1]
 
+    @property
+    def together(self) -> int:
+        # What is packed once stays rounded, so a block must not be what makes a group fall behind the tail.
+        until_packed = self.packed_positions + self.tail + GROUP - min(self.lengths)
+        return max(1, until_packed - 1)
+
     def advance(self, counts: int | Sequence[int]) -> None:
         super().advance(counts)
         groups = (min(self.lengths) - self.packed_positions - self.tail) // GROUP

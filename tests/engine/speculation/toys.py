@@ -20,6 +20,8 @@ THINK, END_THINK = 0, 1
 class ToyCache(list[int]):
     """Holds the tokens themselves."""
 
+    together = 10_000
+
     @property
     def lengths(self) -> tuple[int, ...]:
         return (len(self),)
