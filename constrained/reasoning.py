@@ -14,6 +14,8 @@ _KNOWN = (
     ("[THINK]", "[/THINK]"),
     ("<thought>", "</thought>"),
     ("<reasoning>", "</reasoning>"),
+    ("<seed:think>", "</seed:think>"),
+    ("<|START_THINKING|>", "<|END_THINKING|>"),
 )
 
 
@@ -54,6 +56,13 @@ def read_reasoning(reasoning: bool | ReasoningOptions | None) -> ReasoningOption
     if isinstance(reasoning, ReasoningOptions):
         return reasoning
     raise TypeError(f"reasoning is {reasoning!r}; pass true, false or ReasoningOptions(...)")
+
+
+def template_switches(reasoning: bool | ReasoningOptions | None) -> dict[str, bool]:
+    """The variables by which chat templates are told whether to think; none where that is left to them."""
+    if reasoning is None:
+        return {}
+    return dict.fromkeys(("enable_thinking", "thinking"), reasoning is not False)
 
 
 def marks_of(text: Text, options: ReasoningOptions) -> tuple[str, str]:

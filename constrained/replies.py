@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,15 @@ from constrained.messages import (
 )
 from constrained.phases import Phases
 from constrained.prompts import Prompt, with_instruction, with_schema
-from constrained.reasoning import ReasoningOptions, is_special, mark, marks_of, read_reasoning, thinking_marks
+from constrained.reasoning import (
+    ReasoningOptions,
+    is_special,
+    mark,
+    marks_of,
+    read_reasoning,
+    template_switches,
+    thinking_marks,
+)
 from constrained.results import Generation, StreamEvent
 from constrained.schema_input import read_schema
 from constrained.template_messages import encoded_chat, is_one_call_all, takes_calls, takes_tools
@@ -175,10 +184,17 @@ class Planner:
         calls = self._calls(offered, tool_choice, parallel, tool_format, grammar, choice.mode) if offered else None
         if calls is None and self.tool_format == "harmony":
             calls = ToolCalls((), "harmony", "none", content=grammar, special=self._special("harmony"))
+        if calls is not None and reasoning is False:
+            calls = replace(calls, thoughts=False)
         if content is not None and grammar is not None and isinstance(grammar, JsonSchema):
             prompt = with_schema(prompt, read_schema(content).description)
-        ids = self._encode(prompt, offered, calls, choice.names, chat_variables or {})
+        variables = {**template_switches(reasoning), **(chat_variables or {})}
+        ids = self._encode(prompt, offered, calls, choice.names, variables)
+        if reasoning is False:
+            ids = self._without_begun_thoughts(ids)
         whole: Grammar | None = grammar if calls is None else calls
+        if whole is None and reasoning is False:
+            whole = self._thoughtless(ids)
         harmony = calls is not None and calls.format == "harmony"
         if harmony and options is not None and options.max_tokens is not None:
             raise UnsupportedFeature("a limit of the reasoning alone is not available in the format 'harmony'")
@@ -251,6 +267,22 @@ class Planner:
         """Whether the model may begin to think without being asked to; a prompt that has ended its thoughts is not."""
         marks = thinking_marks(self._text)
         return reasoning is None and marks is not None and not self._end_of(ids).endswith(marks[1])
+
+    def _thoughtless(self, ids: Sequence[int]) -> Grammar | None:
+        """Free text that does not begin with thoughts; `None` where it would not do so anyway."""
+        marks = thinking_marks(self._text)
+        if marks is None or self._end_of(ids).endswith(marks[1]):
+            return None
+        return (
+            AnyText() if is_special(self._llm.vocabulary, marks[0]) else Regex(rf"(?!\s*{re.escape(marks[0])})[\s\S]*")
+        )
+
+    def _without_begun_thoughts(self, ids: list[int]) -> list[int]:
+        """The prompt with its thoughts ended, where the template has begun them."""
+        marks = thinking_marks(self._text)
+        if marks is None or not self._end_of(ids).endswith(marks[0]):
+            return ids
+        return [*ids, *self._text.encode(f"\n{marks[1]}\n\n", False)]
 
     def _compiled(self, grammar: Grammar) -> Constraint:
         return compile(grammar, self._llm.vocabulary, self._llm.limits)

@@ -109,7 +109,7 @@ def _harmony(value: ToolCalls) -> Grammar:
         return marked(written, HARMONY_MARKS, value.special)
 
     ends = tuple(mark for mark in ("<|end|>",) if mark not in value.special)
-    channel = OneOf("analysis", "commentary")
+    channel = OneOf("analysis", "commentary") if value.thoughts else "commentary"
     spoken = AnyText(stop=ends)
     before = Sequence(text("<|channel|>"), channel, text("<|message|>"), spoken, text("<|end|><|start|>assistant"))
     answer = Sequence(

@@ -180,6 +180,8 @@ class ToolCalls(Grammar):
         content: what is said where no call is made.  `None` is free text, behind which calls may follow; a grammar of one's
             own is instead of a call, never before one.
         special: marks of the format that are tokens of their own in the vocabulary; the others are spelled as text.
+        thoughts: whether thoughts may come before, in a format that has a place for them (`harmony`); before the others
+            `Reasoning` brings them.
     """
 
     tools: tuple[ToolSignature, ...]
@@ -188,6 +190,7 @@ class ToolCalls(Grammar):
     parallel: bool
     content: Part | None
     special: tuple[str, ...]
+    thoughts: bool
 
     def __init__(
         self,
@@ -197,6 +200,7 @@ class ToolCalls(Grammar):
         parallel: bool = True,
         content: Part | None = None,
         special: Iterable[str] = (),
+        thoughts: bool = True,
     ) -> None:
         """
         Args:
@@ -230,9 +234,10 @@ class ToolCalls(Grammar):
         put(self, "parallel", bool(parallel) and not choice.one_call and format != "harmony")
         put(self, "content", None if content is None else part("content", content))
         put(self, "special", tuple(sorted({check_text("special", one) for one in special})))
+        put(self, "thoughts", bool(thoughts))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (
             ToolCalls,
-            (self.tools, self.format, self.tool_choice, self.parallel, self.content, self.special),
+            (self.tools, self.format, self.tool_choice, self.parallel, self.content, self.special, self.thoughts),
         )

@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel, Field
 from tokenizers import AddedToken, Tokenizer
 
-from constrained import LLM, Choice, EmptyLanguage, JsonSchema, Sampling, SchemaError, UnsupportedFeature
+from constrained import LLM, Choice, EmptyLanguage, JsonSchema, Sampling, SchemaError, UnsupportedFeature, compile
 from constrained.reasoning import ReasoningOptions, marks_of, read_reasoning
 from constrained.results import StreamEvent
 from engine.text import Text
@@ -199,8 +199,63 @@ def test_a_model_is_kept_from_thinking_where_it_is_told_so(random_llm: LLM) -> N
     planner = with_template(random_llm, THINKER).planner
     assert isinstance(planner.plan("go", content=Verdict, reasoning=False).grammar, JsonSchema)
     assert isinstance(planner.plan("go", content=Verdict, chat_variables={"no": True}).grammar, JsonSchema)
-    assert planner.plan("go", reasoning=False).grammar is None
+    free = planner.plan("go", reasoning=False).constraint
+    assert free is not None
+    for text, taken in (("yes <think>", True), ("<think> no", False), ("\n<think>", False), ("<thin", True)):
+        assert (free.matcher().accept_many(list(text.encode())) == len(text)) == taken
+    assert planner.plan("go", reasoning=False, chat_variables={"no": True}).grammar is None
+    assert random_llm.planner.plan("go", reasoning=False).grammar is None
     assert random_llm.planner.plan("go").grammar is None
+
+
+# As DeepSeek-R1 opens them; as Qwen 3 leaves them open or ends them; as DeepSeek V3.1 chooses between the two.
+OPENS = "{% for m in messages %}{{ m.content.split('</think>')[-1] }}{% endfor %}<bot>{{ '<think>\n' }}"
+MAY = THINKER.replace("{% if no %}", "<bot>{% if enable_thinking is false %}")
+CHOOSES = "{% for m in messages %}{{ m.content }}{% endfor %}<bot>{% if thinking %}<think>{% else %}</think>{% endif %}"
+
+
+@pytest.mark.parametrize(
+    ("template", "reasoning", "prompt", "thinks"),
+    [
+        (OPENS, None, "<bot><think>", True),
+        (OPENS, True, "<bot><think>", True),
+        (OPENS, False, "<bot><think>\n\n</think>", False),
+        (MAY, True, "<bot>", True),
+        (MAY, False, "<bot><think></think>", False),
+        (CHOOSES, None, "<bot></think>", False),
+        (CHOOSES, True, "<bot><think>", True),
+        (CHOOSES, False, "<bot></think>", False),
+    ],
+)
+def test_prompts_that_begin_or_end_thoughts_are_gone_on_from(
+    random_llm: LLM, template: str, reasoning: bool | None, prompt: str, thinks: bool
+) -> None:
+    llm = with_template(random_llm, template)
+    asked = llm.text.decode(llm.planner.plan("go", content=Verdict, reasoning=reasoning).ids)
+    assert asked.rstrip().endswith(prompt)
+    options: list[Any] = [reasoning, ReasoningOptions(max_tokens=25)] if thinks else [reasoning]
+    for given in options:
+        reply = llm.reply("go", constraint=Verdict, reasoning=given, max_tokens=120, sampling=HOT)
+        assert isinstance(reply.parsed, Verdict)
+        written = reply.generation.text
+        assert ("</think>" in written) == thinks
+        if thinks:
+            begun = asked.rstrip().endswith("<think>")
+            assert written.startswith(("" if begun else "<think>") + reply.reasoning + "</think>")
+            if isinstance(given, ReasoningOptions):
+                assert len(written.partition("</think>")[0]) + len("</think>") <= 25
+        else:
+            assert reply.reasoning == ""
+
+
+def test_harmony_does_not_think_where_it_is_told_so(random_llm: LLM) -> None:
+    llm = with_template(random_llm, "{% for m in messages %}{{ m.content }}{% endfor %}{# <|channel|>analysis #}")
+    for reasoning, thinks in ((None, True), (False, False)):
+        grammar = llm.planner.plan("go", reasoning=reasoning).grammar
+        matcher = compile(grammar, llm.vocabulary).matcher()
+        text = list(b"<|channel|>analysis")
+        assert (matcher.accept_many(text) == len(text)) == thinks
+    assert llm.reply("go", constraint=Verdict, reasoning=False, max_tokens=120, sampling=HOT).reasoning == ""
 
 
 def test_what_reasoning_may_be() -> None:
