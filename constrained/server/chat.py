@@ -11,7 +11,6 @@ from typing import Any
 from constrained.replies import ReplyPlan
 from constrained.server.answers import Part, merged
 from constrained.server.chat_request import ChatRequest
-from constrained.server.errors import ApiError
 from constrained.server.grammars import grammar_of
 from constrained.server.jobs import Job, planned, queued
 from constrained.server.logprobs import chat_logprobs
@@ -26,9 +25,7 @@ async def chat_job(state: ServerState, request: ChatRequest) -> Job:
     Raises:
         ApiError: whatever is refused.
     """
-    grammar, param = grammar_of(request, request.response_format, state.settings.max_grammar_bytes)
-    if request.stops and grammar is not None:
-        raise ApiError(400, f"stop would cut what {param} makes whole; leave one of them out", param="stop")
+    asked = grammar_of(request, request.response_format, state.settings.max_grammar_bytes)
     plan = await planned(
         state,
         [message.plain() for message in request.messages],
@@ -36,8 +33,7 @@ async def chat_job(state: ServerState, request: ChatRequest) -> Job:
         tool_choice=request.tool_choice,
         parallel=request.parallel_tool_calls,
         tool_format=request.tool_format,
-        content=grammar,
-        content_param=param,
+        content=asked,
         reasoning=request.thinking(),
         variables=request.template_variables(),
     )
@@ -49,7 +45,7 @@ async def chat_job(state: ServerState, request: ChatRequest) -> Job:
         default_max_tokens=state.settings.default_max_tokens,
         choices=request.n,
         logprobs=request.top,
-        whole=_is_whole(plan, grammar is not None),
+        whole=_is_whole(plan, asked is not None),
         max_param="max_tokens" if request.max_completion_tokens is None else "max_completion_tokens",
     )
 

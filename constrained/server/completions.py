@@ -80,9 +80,8 @@ async def completion_jobs(state: ServerState, request: CompletionRequest) -> lis
             400, f"{len(prompts)} prompts and n={request.n} make more answers than {state.settings.max_choices}",
             param="prompt", code="invalid_value",
         )  # fmt: skip
-    grammar, param = grammar_of(request, request.response_format, state.settings.max_grammar_bytes)
-    if request.stops and grammar is not None:
-        raise ApiError(400, f"stop would cut what {param} makes whole; leave one of them out", param="stop")
+    asked = grammar_of(request, request.response_format, state.settings.max_grammar_bytes)
+    grammar = None if asked is None else asked.grammar
     llm = state.llm.llm
 
     def plan(prompt: str | list[int]) -> ReplyPlan:
@@ -90,11 +89,12 @@ async def completion_jobs(state: ServerState, request: CompletionRequest) -> lis
         if not all(0 <= token < llm.model.config.vocab_size for token in ids):
             raise ApiError(400, "prompt holds a token id outside the vocabulary", param="prompt", code="invalid_value")
         try:
-            if grammar is not None:
-                check_grammar(grammar)
+            if asked is not None:
+                asked.check_places()
+                check_grammar(asked.grammar)
             constraint = None if grammar is None else compile(grammar, llm.vocabulary, llm.limits)
         except ValueError as error:
-            raise as_api_error(error, param) from error
+            raise as_api_error(error, None if asked is None else asked.param) from error
         return ReplyPlan(ids, grammar, constraint, (), llm.vocabulary)
 
     jobs: list[Job] = []

@@ -12,11 +12,10 @@ from constrained.reasoning import ReasoningOptions
 from constrained.replies import ReplyPlan
 from constrained.server.answers import Answer, started
 from constrained.server.errors import ApiError, as_api_error
-from constrained.server.grammars import check_size
+from constrained.server.grammars import AskedGrammar, check_size
 from constrained.server.parameters import GuidedParameters
 from constrained.server.state import ServerState
 from constrained.tools import Tool, read_tools
-from grammars import Grammar
 from grammars.effort import bounded
 from grammars.values.tool_calls import ToolChoice
 
@@ -110,8 +109,7 @@ async def planned(
     tool_choice: Any,
     parallel: bool,
     tool_format: str,
-    content: Grammar | None,
-    content_param: str | None,
+    content: AskedGrammar | None,
     reasoning: ReasoningOptions | bool | None,
     variables: Mapping[str, Any],
     messages_param: str = "messages",
@@ -133,6 +131,8 @@ async def planned(
     choice = "auto" if tool_choice is None else tool_choice
 
     def plan() -> ReplyPlan:
+        if content is not None:
+            content.check_places()
         for at, tool in enumerate(tools or ()):
             try:
                 [read] = read_tools([_function(tool)])
@@ -150,15 +150,15 @@ async def planned(
                 tool_choice=choice,
                 parallel=parallel,
                 tool_format=tool_format,
-                content=content,
+                content=None if content is None else content.grammar,
                 reasoning=reasoning,
                 chat_variables=variables,
             )
         except GrammarError as error:
             note = "".join(getattr(error, "__notes__", ()))
             named = next((at for at, one in enumerate(offered) if repr(one.name) in note), None)
-            place = content_param if named is None else f"tools[{named}].function.parameters"
-            raise as_api_error(error, place or "tools") from error
+            place = "tools" if content is None else content.param
+            raise as_api_error(error, place if named is None else f"tools[{named}].function.parameters") from error
         except Exception as error:
             raise as_api_error(error, messages_param) from error
 

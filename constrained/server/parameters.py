@@ -44,7 +44,7 @@ class StreamOptions(Parameters):
 
 
 class StructuredOutputs(Parameters):
-    """`structured_outputs`, as vLLM has it; one of the first five."""
+    """`structured_outputs`, as vLLM has it; one grammar, and what goes with it."""
 
     json_: dict[str, Any] | str | bool | None = Field(None, alias="json")
     regex: str | None = None
@@ -55,8 +55,7 @@ class StructuredOutputs(Parameters):
     disable_any_whitespace: bool | None = None
     disable_additional_properties: Literal[False] | None = None
     disable_fallback: bool | None = None
-
-    refused: ClassVar = {"structural_tag": ((), "use tools, or a grammar")}
+    structural_tag: dict[str, Any] | str | None = None
 
 
 class ReasoningParameters(Parameters):

@@ -119,9 +119,7 @@ async def response_job(state: ServerState, request: ResponseRequest) -> Job:
         ApiError: whatever is refused.
     """
     form = None if request.text is None else request.text.format
-    grammar, param = grammar_of(request, form, state.settings.max_grammar_bytes, "text.format")
-    if request.stops and grammar is not None:
-        raise ApiError(400, f"stop would cut what {param} makes whole; leave one of them out", param="stop")
+    asked = grammar_of(request, form, state.settings.max_grammar_bytes, "text.format")
     variables = dict(request.chat_template_kwargs or {})
     if request.reasoning is not None and request.reasoning.effort is not None:
         variables.setdefault("reasoning_effort", request.reasoning.effort)
@@ -133,8 +131,7 @@ async def response_job(state: ServerState, request: ResponseRequest) -> Job:
         tool_choice=request.tool_choice,
         parallel=request.parallel_tool_calls,
         tool_format="auto",
-        content=grammar,
-        content_param=param,
+        content=asked,
         reasoning=None if request.reasoning is None else request.reasoning.options(),
         variables=variables,
         messages_param="input",
@@ -147,6 +144,6 @@ async def response_job(state: ServerState, request: ResponseRequest) -> Job:
         default_max_tokens=state.settings.default_max_tokens,
         choices=1,
         logprobs=None,
-        whole=grammar is not None,
+        whole=asked is not None,
         max_param="max_output_tokens",
     )
