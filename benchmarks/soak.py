@@ -1,10 +1,12 @@
-"""Hours of mixed, cancelled and hostile requests against `constrained serve`, and whether anything broke.
+"""Mixed, cancelled and hostile requests against `constrained serve`, and whether anything broke.
 
-`python benchmarks/soak.py --minutes 30 --concurrency 32` starts a server with the default model and sends what clients send:
-schemas, tools, grammars, streams, bad requests, schemas made to hurt; some clients go away in the middle.  It fails where a
-status is 500 or above, an answer with 200 does not hold what was asked for, a block of keys and values is still in use at the
-end, or the server's memory grew by more than `--growth` MiB between the first quarter and the end.  What is kept for grammars
-grows until it fills `Limits.bytes` (256 MiB), and is there twice while an old store is still in use.
+    python benchmarks/soak.py [--requests 2000] [--concurrency 32] [--model M | --small] [--seed N] [--kv-memory SIZE]
+
+starts a server and sends what clients send: schemas, tools, grammars, streams, bad requests, schemas made to hurt; some clients
+go away in the middle.  It fails where a status is 500 or above, an answer with 200 does not hold what was asked for, a block of
+keys and values is still in use at the end, or the server's memory is not flat in the second half: its peak in the last quarter of
+the requests is more than 5 % above that in the third.  `--small` takes a random model of two layers, with which the server itself
+is what is worked hard.
 """
 
 from __future__ import annotations
@@ -14,7 +16,6 @@ import asyncio
 import json
 import random
 import re
-import subprocess
 import sys
 import tempfile
 import time
@@ -23,84 +24,31 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import jsonschema
 import psutil
+from served import served
+from small_model import write_small_model
+from soak_requests import KINDS, ROUTE
 
-PERSON = {
-    "type": "object",
-    "properties": {
-        "name": {"type": "string", "maxLength": 12},
-        "age": {"type": "integer", "minimum": 0, "maximum": 130},
-    },
-    "required": ["name", "age"],
-    "additionalProperties": False,
-}
-ORDER = {
-    "type": "object",
-    "properties": {
-        "items": {"type": "array", "items": {"enum": ["soup", "tea", "bread"]}, "minItems": 1, "maxItems": 3},
-        "paid": {"type": "boolean"},
-        "note": {"type": ["string", "null"], "maxLength": 10},
-    },
-    "required": ["items", "paid"],
-    "additionalProperties": False,
-}
-TOOLS = [
-    {"type": "function", "function": {"name": "keep", "description": "Keeps a person.", "parameters": PERSON}},
-    {"type": "function", "function": {"name": "order", "description": "Orders food.", "parameters": ORDER}},
-]
-SCHEMA_OF = {"keep": PERSON, "order": ORDER}
-
-
-def nested(depth: int) -> Any:
-    schema: Any = {"type": "integer"}
-    for _ in range(depth):
-        schema = {"type": "array", "items": schema, "maxItems": 1}
-    return schema
-
-
-def doubled(depth: int) -> Any:
-    """Two references to the next definition at each level: 2**depth paths."""
-    levels = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(depth)}
-    return {"$ref": "#/$defs/d0", "$defs": {**levels, f"d{depth}": {"type": "integer"}}}
-
-
-HOSTILE: list[Any] = [
-    nested(900),
-    doubled(24),
-    {"type": "string", "pattern": "^(a+)+$", "maxLength": 20},
-    {"type": "string", "pattern": "(((a{1,30}){1,30}){1,30})"},
-    {"type": "string", "minLength": 100_000},
-    {"enum": [f"word-{number}" for number in range(20_000)]},
-    {"$ref": "https://example.org/schema.json"},
-    {"$ref": "#"},
-    {"type": "array", "items": {"$ref": "#"}, "minItems": 1},
-    {
-        "type": "object",
-        "properties": {f"p{n}": {"type": "string"} for n in range(2_000)},
-        "required": [f"p{n}" for n in range(500)],
-    },
-    {"not": {"not": {"not": {"type": "string"}}}},
-    {"oneOf": [{"multipleOf": n} for n in range(2, 40)]},
-    {"type": "x"},
-    False,
-]
+MOST_GROWTH = 1.05
+SETTLED = {"blocks used": 0.0, "blocks promised": 0.0, "running": 0.0, "waiting": 0.0}
 
 
 class Soak:
     """One run: what was sent and what came of it."""
 
-    def __init__(self, address: str, seed: int) -> None:
+    def __init__(self, address: str, requests: int, seed: int) -> None:
         self.client = httpx.AsyncClient(base_url=address, timeout=600, limits=httpx.Limits(max_connections=200))
         self.random = random.Random(seed)
+        self.requests, self.begun, self.done = requests, 0, 0
         self.statuses: Counter[str] = Counter()
         self.failures: list[str] = []
 
     def fail(self, what: str, body: Any, found: Any) -> None:
         self.failures.append(f"{what}: {json.dumps(body)[:300]} -> {str(found)[:500]}")
 
-    async def work(self, until: float) -> None:
-        while time.monotonic() < until and len(self.failures) < 20:
+    async def work(self) -> None:
+        while self.begun < self.requests and len(self.failures) < 20:
+            self.begun += 1
             kind = self.random.choice(KINDS)
             body, check = kind(self.random)
             body = {
@@ -114,6 +62,7 @@ class Soak:
                 await self.send(kind.__name__, body, check, leave)
             except httpx.HTTPError as error:
                 self.fail("transport", body, repr(error))
+            self.done += 1
 
     async def send(self, name: str, body: dict[str, Any], check: Any, leave: bool) -> None:
         streamed = self.random.random() < 0.5
@@ -177,159 +126,47 @@ def add(message: dict[str, Any], choice: dict[str, Any]) -> None:
     message["finish_reason"] = choice["finish_reason"]
 
 
-def ask(text: str) -> dict[str, Any]:
-    return {"messages": [{"role": "user", "content": text}]}
-
-
-def fits(schema: Any) -> Any:
-    def check(message: dict[str, Any], reason: str) -> None:
-        assert reason == "stop", reason
-        jsonschema.validate(json.loads(message["content"]), schema)
-
-    return check
-
-
-def schemas(rng: random.Random) -> tuple[dict[str, Any], Any]:
-    schema = rng.choice([PERSON, ORDER])
-    form = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
-    return {
-        **ask("Ada Lovelace, 36, ordered soup."),
-        "response_format": form,
-        "max_tokens": rng.randrange(40, 90),
-    }, fits(schema)
-
-
-def fresh_schemas(rng: random.Random) -> tuple[dict[str, Any], Any]:
-    """One that nobody has sent before."""
-    word = "".join(rng.choice("abcdefgh") for _ in range(6))
-    schema = {
-        "type": "object",
-        "properties": {word: {"type": "integer", "minimum": rng.randrange(99), "maximum": 10**6}},
-        "required": [word],
-        "additionalProperties": False,
-    }
-    return {**ask("A number."), "guided_json": schema, "max_tokens": 60}, fits(schema)
-
-
-def tools(rng: random.Random) -> tuple[dict[str, Any], Any]:
-    choice = rng.choice(["auto", "required", {"type": "function", "function": {"name": "order"}}])
-    form = rng.choice(["auto", "hermes", "pythonic", "mistral_args"])
-
-    def check(message: dict[str, Any], reason: str) -> None:
-        calls = message.get("tool_calls") or []
-        assert calls or choice == "auto"
-        assert (reason == "tool_calls") == bool(calls), reason
-        assert "<tool_call>" not in (message["content"] or "")
-        for call in calls:
-            jsonschema.validate(json.loads(call["function"]["arguments"]), SCHEMA_OF[call["function"]["name"]])
-
-    return {
-        **ask("One soup, please."),
-        "tools": TOOLS,
-        "tool_choice": choice,
-        "tool_format": form,
-        "max_tokens": 90,
-    }, check
-
-
-def patterns(rng: random.Random) -> tuple[dict[str, Any], Any]:
-    pattern = rng.choice([r"[A-Z]{2} [0-9]{3}", r"(\d+\.){2}\d+", r"[äöü]{3,6}"])
-
-    def check(message: dict[str, Any], reason: str) -> None:
-        assert re.fullmatch(pattern, message["content"])
-
-    return {**ask("A number."), "structured_outputs": {"regex": pattern}, "max_tokens": 40}, check
-
-
-def grammars(rng: random.Random) -> tuple[dict[str, Any], Any]:
-    grammar = rng.choice(['start: NUMBER ("+" NUMBER)+\nNUMBER: /[0-9]{1,3}/', 'root ::= [0-9]{1,3} ("+" [0-9]{1,3})+'])
-
-    def check(message: dict[str, Any], reason: str) -> None:
-        assert re.fullmatch(r"[0-9]{1,3}(\+[0-9]{1,3})+", message["content"])
-
-    return {**ask("A sum."), "guided_grammar": grammar, "max_tokens": 30}, check
-
-
-def words(rng: random.Random) -> tuple[dict[str, Any], Any]:
-    return {
-        **ask("Say hello."),
-        "max_tokens": 20,
-        "n": rng.randrange(1, 4),
-        "stop": ["!", "ello"],
-    }, lambda message, reason: None
-
-
-def bad(rng: random.Random) -> tuple[dict[str, Any], Any]:
-    def never(message: dict[str, Any], reason: str) -> None:
-        raise AssertionError("this was to be refused")
-
-    wrong = rng.choice(
-        [
-            {"colour": 1},
-            {"guided_regex": "("},
-            {"max_tokens": 10**6},
-            {"n": 99},
-            {"tools": [{"type": "x"}]},
-            {"logit_bias": {"-1": 1}},
-        ]
-    )
-    return {**ask("x"), **wrong}, never
-
-
-def hostile(rng: random.Random) -> tuple[dict[str, Any], Any]:
-    def parses(message: dict[str, Any], reason: str) -> None:
-        json.loads(message["content"])
-
-    return {**ask("x"), "guided_json": rng.choice(HOSTILE), "max_tokens": 60}, parses
-
-
-ROUTE = "/v1/chat/completions"
-KINDS = [schemas, schemas, fresh_schemas, tools, tools, patterns, grammars, words, bad, hostile]
-
-
-async def blocks_in_use(client: httpx.AsyncClient) -> tuple[float, float]:
+async def left(client: httpx.AsyncClient) -> dict[str, float]:
+    """What the engine still has in use."""
     text = (await client.get("/metrics")).text
-    used = re.search(r'constrained_kv_blocks\{state="used"\} (\S+)', text)
-    running = re.search(r'constrained_sequences\{state="running"\} (\S+)', text)
-    assert used and running
-    return float(used[1]), float(running[1])
+
+    def gauge(name: str, state: str) -> float:
+        found = re.search(rf'constrained_{name}{{state="{state}"}} (\S+)', text)
+        assert found is not None, text
+        return float(found[1])
+
+    blocks = {f"blocks {state}": gauge("kv_blocks", state) for state in ("used", "promised")}
+    return blocks | {state: gauge("sequences", state) for state in ("running", "waiting")}
 
 
 async def run(address: str, server: psutil.Process, options: argparse.Namespace) -> int:
-    soak = Soak(address, options.seed)
-    for _ in range(600):
-        try:
-            if (await soak.client.get("/ready")).status_code == 200:
-                break
-        except httpx.HTTPError:
-            pass
-        await asyncio.sleep(0.5)
-    begin, seconds = time.monotonic(), options.minutes * 60
-    workers = [asyncio.create_task(soak.work(begin + seconds)) for _ in range(options.concurrency)]
-    early = 0
+    soak = Soak(address, options.requests, options.seed)
+    begin = time.monotonic()
+    workers = [asyncio.create_task(soak.work()) for _ in range(options.concurrency)]
+    memory: list[tuple[int, float]] = []
     while not all(worker.done() for worker in workers):
-        await asyncio.sleep(1)
-        rss = server.memory_info().rss
-        if time.monotonic() - begin < seconds / 4:
-            early = max(early, rss)
+        await asyncio.sleep(0.5)
+        memory.append((soak.done, server.memory_info().rss / 2**20))
     await asyncio.gather(*workers)
     for _ in range(100):
-        used, running = await blocks_in_use(soak.client)
-        if not used and not running:
+        in_use = await left(soak.client)
+        if in_use == SETTLED:
             break
         await asyncio.sleep(0.2)
-    late = server.memory_info().rss
-    print(
-        f"{sum(soak.statuses.values())} requests in {time.monotonic() - begin:.0f} s at concurrency {options.concurrency}"
-    )
+    else:
+        soak.failures.append(f"left at the end: {in_use}")
+    seconds = time.monotonic() - begin
+    print(f"{soak.done} requests in {seconds:.0f} s at concurrency {options.concurrency}")
     for name, count in sorted(soak.statuses.items()):
-        print(f"  {name:<20} {count}")
-    print(f"blocks in use at the end: {used:.0f}")
-    print(f"memory: {early / 2**20:.0f} MiB in the first quarter, {late / 2**20:.0f} MiB at the end")
-    if used or running:
-        soak.failures.append(f"{used} blocks and {running} sequences are left")
-    if early and late > early + options.growth * 2**20:
-        soak.failures.append(f"memory grew from {early} to {late} bytes")
+        print(f"  {name:<24} {count}")
+    print(f"in use at the end: {in_use}")
+    peaks = [
+        max((rss for done, rss in memory if at * soak.done <= 4 * done <= (at + 1) * soak.done), default=0.0)
+        for at in range(4)
+    ]
+    print(f"peak of resident memory in each quarter, MiB: {', '.join(f'{peak:.0f}' for peak in peaks)}")
+    if peaks[3] > MOST_GROWTH * peaks[2]:
+        soak.failures.append("memory is not flat in the second half")
     for failure in soak.failures:
         print("FAILED", failure)
     return 1 if soak.failures else 0
@@ -337,29 +174,18 @@ async def run(address: str, server: psutil.Process, options: argparse.Namespace)
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Soak test of constrained serve.")
-    parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--requests", type=int, default=2000)
     parser.add_argument("--concurrency", type=int, default=32)
-    parser.add_argument("--growth", type=int, default=600, help="most MiB of growth after the first quarter (600)")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--kv-memory", default="1GiB", help="as constrained serve has it (1GiB)")
+    parser.add_argument("--kv-memory", default="256MiB", help="as constrained serve has it (256MiB)")
     parser.add_argument("--model", help="as constrained serve has it")
+    parser.add_argument("--small", action="store_true", help="a random model of two layers")
     options = parser.parse_args()
-    command = [sys.executable, "-m", "constrained", "serve", "--port", "0", "--kv-memory", options.kv_memory]
-    if options.model:
-        command += ["--model", options.model]
-    with tempfile.NamedTemporaryFile("w+") as log, subprocess.Popen(command, stderr=log) as server:
-        try:
-            address = None
-            while address is None:
-                time.sleep(0.5)
-                address = re.search(r"listening on (http://\S+)", Path(log.name).read_text())
-                if server.poll() is not None:
-                    print(Path(log.name).read_text())
-                    return 1
-            return asyncio.run(run(address[1], psutil.Process(server.pid), options))
-        finally:
-            server.terminate()
-            server.wait(60)
+    with tempfile.TemporaryDirectory() as folder:
+        model = write_small_model(Path(folder) / "small") if options.small else options.model
+        arguments = ["--kv-memory", options.kv_memory, *(["--model", str(model)] if model else [])]
+        with served(arguments) as (address, server):
+            return asyncio.run(run(address, server, options))
 
 
 if __name__ == "__main__":

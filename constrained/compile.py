@@ -16,11 +16,13 @@ from constrained.automata.text import text_start
 from constrained.limits import DEFAULT_LIMITS, Limits
 from constrained.masks.row_store import RowStore
 from constrained.matcher import Matcher
+from constrained.source_bytes import source_bytes
 from constrained.vocabulary import Vocabulary
 from grammars import Choice, JsonSchema, Regex
 from grammars import Grammar as Grammar
 from grammars.errors import EmptyLanguage, GrammarError, LimitExceeded
 from grammars.json_schema import check_reachable, check_root, prepare_formats, root_value
+from grammars.memory import forget
 from grammars.regular import NONE, Rx, is_empty
 from grammars.texts import language
 
@@ -109,6 +111,7 @@ class _Kept:
                 with machine.lock, machine.timed:
                     machine.tokens = vocabulary.table if spelled is not vocabulary else None
                     start = start_state(machine, grammar)
+                    machine.source_bytes += source_bytes(grammar)
             except LimitExceeded as error:
                 error.add_note(_compiling(grammar))
                 raise
@@ -129,18 +132,20 @@ class _Stores:
         self._vocabularies: weakref.WeakValueDictionary[str, Vocabulary] = weakref.WeakValueDictionary()
 
     def get(self, vocabulary: Vocabulary, limits: Limits) -> _Kept:
-        """The store to compile on: a fresh one where the last has outgrown its budget.
+        """The store to compile on: a fresh one where the last has outgrown its budget, and what grammars remember is let go.
 
         What is in use lives on in the constraints that hold the old store.
         """
         with self._lock:
             self._vocabularies.setdefault(vocabulary.fingerprint, vocabulary)
             by_limits = self._kept.setdefault(vocabulary, {})
-            kept = by_limits.get(limits)
+            last = kept = by_limits.get(limits)
             if kept is None or kept.store.outgrown():
                 prepare_formats()  # with what else is done once
                 kept = by_limits[limits] = _Kept(RowStore(vocabulary, limits))
-            return kept
+        if last is not None and kept is not last:
+            forget()
+        return kept
 
     def vocabulary(self, fingerprint: str) -> Vocabulary:
         """A vocabulary by its fingerprint: one in use, or one kept on disk."""

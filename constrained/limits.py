@@ -15,8 +15,8 @@ class Limits:
         states: states of the byte-level machine that a vocabulary may hold at a time.
         stack_depth: frames below the one in use (nesting of objects and arrays).
         step_states: states that a single mask or token may make.
-        step_seconds: time that compiling, a mask, or a piece of a committed token may take before it is given up.
-        bytes: memory for states, rows and memos.  Rows that take half of it are let go, to be made again where needed;
+        step_seconds: time that a thread may compute for compiling, a mask, or a piece of a committed token before it is given up.
+        bytes: memory for states, rows and memos, languages and texts of grammars among them, about.  Rows that take half of it are let go, to be made again where needed;
             past it a fresh machine is started for new compiles.
     """
 

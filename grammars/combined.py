@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache
 
 from grammars.context_free import ContextFree
 from grammars.context_free.trim import useful_rules
@@ -24,6 +23,7 @@ from grammars.endings import Ending, check_endings, contextual_end, is_ending, w
 from grammars.errors import EmptyLanguage, UnsupportedFeature
 from grammars.gbnf import load as load_gbnf
 from grammars.gbnf import rules as gbnf_rules
+from grammars.memory import remembered
 from grammars.regular import ALL, EPSILON, Rx, complement, concat, intersect, is_empty, literal, literals, repeat
 from grammars.texts import language
 from grammars.tool_calls.lowering import lowered
@@ -104,7 +104,7 @@ def _within(value: Part) -> ContextFree:
     return load(value)
 
 
-@lru_cache(maxsize=256)
+@remembered(256)
 def regular(value: Part) -> Rx | None:
     """The texts of a grammar as one expression; `None` where they are not plainly regular.
 

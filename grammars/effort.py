@@ -3,6 +3,8 @@
 Every search here has a bound of its own, so that none goes on for ever; many that are short may still add up, where a
 schema asks for thousands.  `bounded` is for callers that must come back: within it, `spend` raises `LimitExceeded` once
 the steps or the seconds are used up.  Bounds belong to a thread, and inner ones end with the outer ones at the latest.
+
+Seconds are those that the thread computes: one that waits for others, on a machine with much to do, is not late for it.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from time import perf_counter
+from time import thread_time
 
 from grammars.errors import LimitExceeded
 
@@ -24,8 +26,9 @@ class _Meter(threading.local):
     Attributes:
         unseen: steps until `spend` has to look; None where nothing is bounded.
         steps: steps left after those; None without a bound.
-        deadline: by `perf_counter`; None without a bound.
+        deadline: by `thread_time`; None without a bound.
         lateness: the message of the deadline.
+        allowed: seconds from the next look at the clock on, and `allowed_lateness` their message; None where there are none.
         refusal: the message of the bound on steps.
     """
 
@@ -33,7 +36,16 @@ class _Meter(threading.local):
     steps: int | None = None
     deadline: float | None = None
     lateness: str = ""
+    allowed: float | None = None
+    allowed_lateness: str = ""
     refusal: str = ""
+
+    def begin(self) -> None:
+        """Turn the seconds that are allowed into a deadline, unless there is an earlier one."""
+        if self.allowed is not None:
+            deadline, self.allowed = thread_time() + self.allowed, None
+            if self.deadline is None or deadline < self.deadline:
+                self.deadline, self.lateness = deadline, self.allowed_lateness
 
 
 _METER = _Meter()
@@ -51,30 +63,32 @@ def bounded(
     What was learnt until then is kept, so that another try goes on from there.
     """
     meter = _METER
+    meter.begin()
     outer = (meter.unseen, meter.steps, meter.deadline, meter.lateness, meter.refusal)
     left = None if outer[1] is None else outer[1] + (outer[0] or 0)
     own = left
     if steps is not None and (left is None or steps < left):
         own, meter.refusal = steps, refusal
     if seconds is not None:
-        deadline = perf_counter() + seconds
-        if meter.deadline is None or deadline < meter.deadline:
-            meter.deadline, meter.lateness = (
-                deadline,
-                f"the grammar takes more than {seconds:g} s to be worked out so far",
-            )
+        meter.allowed = seconds
+        meter.allowed_lateness = f"the grammar takes more than {seconds:g} s to be worked out so far"
+        meter.begin()
     meter.steps, meter.unseen = own, 0
     try:
         yield
     finally:
         spent = 0 if own is None else own - (meter.steps or 0) - (meter.unseen or 0)
         meter.unseen, meter.steps, meter.deadline, meter.lateness, meter.refusal = outer
+        meter.allowed = None
         if left is not None:
             meter.steps, meter.unseen = left - spent, 0
 
 
 class Timed:
-    """`bounded(seconds)` for blocks so short that making a generator is felt; an instance serves one thread at a time."""
+    """`bounded(seconds)` for blocks so short that making a generator is felt, or asking the system for the thread's time.
+
+    The clock begins with the first look at it.  An instance serves one thread at a time.
+    """
 
     __slots__ = ("_lateness", "_outer", "_seconds")
 
@@ -85,16 +99,17 @@ class Timed:
 
     def __enter__(self) -> None:
         meter = _METER
+        if meter.allowed is not None:  # else it would begin anew behind each block inside
+            meter.begin()
         self._outer.append((meter.unseen, meter.deadline, meter.lateness))
-        deadline = perf_counter() + self._seconds
-        if meter.deadline is None or deadline < meter.deadline:
-            meter.deadline, meter.lateness = deadline, self._lateness
+        meter.allowed, meter.allowed_lateness = self._seconds, self._lateness
         if meter.unseen is None:
-            meter.unseen = 0
+            meter.unseen = _STEPS_BETWEEN_LOOKS
 
     def __exit__(self, *_: object) -> None:
         meter = _METER
         unseen, meter.deadline, meter.lateness = self._outer.pop()
+        meter.allowed = None
         if unseen is None:
             meter.unseen = None
 
@@ -112,7 +127,8 @@ def spend(steps: int = 1) -> None:
 
 def _look(steps: int) -> None:
     meter = _METER
-    if meter.deadline is not None and perf_counter() > meter.deadline:
+    meter.begin()
+    if meter.deadline is not None and thread_time() > meter.deadline:
         raise LimitExceeded(meter.lateness)
     portion = _STEPS_BETWEEN_LOOKS
     if meter.steps is not None:

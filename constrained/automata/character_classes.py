@@ -5,13 +5,12 @@ Strings whose next characters fall into the same sets have the same class map; o
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from constrained.automata.code_points import Ranges, expand_continuation, expand_rest, spelling
 from constrained.automata.machine import Machine
 from constrained.automata.transitions import Transitions
 from constrained.kernels.branches import ALL_WIDE, MOST_WIDE
 from constrained.kernels.tables import WIDE_SPACES, goto
+from grammars.memory import remembered
 from grammars.regular import Rx
 
 QUOTE, BACKSLASH = 0x22, 0x5C
@@ -63,7 +62,7 @@ class CharacterClasses:
         self.needless = any(high >= 0x7F for characters in sets for _, high in characters.a) or _covers(ascii_ranges)
 
 
-@lru_cache(maxsize=8192)
+@remembered(8192)
 def character_classes(sets: tuple[Rx, ...], in_string: bool) -> CharacterClasses:
     """The classes for `sets`; `in_string`: of JSON strings, in which some characters cannot stand for themselves."""
     return CharacterClasses(sets, in_string)

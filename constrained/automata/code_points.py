@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import NamedTuple
 
 from constrained.automata.machine import Machine
 from constrained.automata.transitions import Transitions
 from constrained.kernels.tables import goto
+from grammars.memory import remembered
 from grammars.regular import Rx
 
 Pieces = tuple[tuple[int, int, int], ...]
@@ -32,7 +32,7 @@ class Spelling(NamedTuple):
     leads: tuple[tuple[int, int, int, Ranges], ...]
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def spelling(characters: Rx) -> Spelling:
     """The first bytes of the characters in a set (a node of kind CHARS)."""
     ascii_ranges: list[tuple[int, int]] = []
@@ -98,7 +98,7 @@ def expand_rest(machine: Machine, size: int, ranges: Ranges, state: int) -> Tran
     return made
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def _split(size: int, ranges: Ranges) -> tuple[tuple[int, int, Ranges], ...]:
     if size == 64:
         return tuple((low, high, ()) for low, high in ranges)

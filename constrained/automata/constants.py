@@ -11,7 +11,6 @@ import json
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
-from functools import lru_cache
 from typing import Any, cast
 
 from constrained.automata.excluded import ArrayBut, ObjectBut
@@ -22,6 +21,7 @@ from grammars.json_schema.numbers import INTEGER, MEASURED, NUMBER, equal_number
 from grammars.json_schema.object_algebra import has
 from grammars.json_schema.scalars import equality_key
 from grammars.json_schema.shapes import Alternatives, ArrayShape, ObjectShape, Property, Value
+from grammars.memory import remembered
 from grammars.regular import NONE, Rx
 
 Key = Hashable
@@ -93,7 +93,7 @@ class Among:
         return not self.keys
 
 
-@lru_cache(4096)
+@remembered(4096)
 def _among(keys: Keys) -> Alternatives:
     numbers = [equal_number_rx(key) for key in keys if isinstance(key, Decimal)]
     arrays = [cast("tuple[Any, ...]", key)[1:] for key in keys if is_array(key)]
@@ -146,7 +146,7 @@ def but(value: Value, excluded: Keys) -> Value:
     return But(cast(Node, value), excluded) if excluded else value
 
 
-@lru_cache(4096)
+@remembered(4096)
 def _but(value: Node, excluded: Keys) -> Alternatives:
     base = value.alternatives()
     string, number = base.string, base.number
@@ -240,7 +240,7 @@ def admits(value: Value, key: Key) -> bool:
     return _NAMES[cast("tuple[Any]", key)[0]] in here.literals
 
 
-@lru_cache(4096)
+@remembered(4096)
 def _is_number_of(rx: Rx, number: Decimal) -> bool:
     if rx is NUMBER or rx is MEASURED or (rx is INTEGER and number == number.to_integral_value()):
         return True
@@ -297,7 +297,7 @@ def object_admits(shape: ObjectShape, key: Key) -> bool:
 # ---- how many there are
 
 
-@lru_cache(16384)
+@remembered(16384)
 def has_other(value: Node, excluded: Keys) -> bool:
     """Whether a value admits anything beside the excluded constants.
 
@@ -320,7 +320,7 @@ def _some_keys(value: Node, number: int) -> tuple[Key, ...]:
     return tuple([key for key, _ in _some_instances(value, number)])
 
 
-@lru_cache(4096)
+@remembered(4096)
 def _some_instances(value: Node, number: int) -> tuple[tuple[Key, int], ...]:
     with LOCK:
         return tuple([(one.key, len(one.text.encode())) for one in instances(value, number)])

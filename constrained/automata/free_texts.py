@@ -6,10 +6,10 @@ are only counted; where something has to be found further on (`.*x`), any text m
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import NamedTuple
 
 from constrained.automata.character_classes import bare_ascii, wide_flags
+from grammars.memory import remembered
 from grammars.regular import EPSILON, Rx, moves
 from grammars.regular.charset import ANY
 from grammars.regular.rx import BOOLEAN, CHARS, COMPLEMENT, CONCAT, HEAD_ALL, INTERSECT, REPEAT, TAIL_ALL, UNION
@@ -100,7 +100,7 @@ def _size(characters: Rx | None) -> int:
     return 0 if characters is None else sum([high - low + 1 for low, high in characters.a])
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def _plain_set(characters: Rx) -> tuple[int, int]:
     """The ASCII characters of a set that stand for themselves in a string, as bits, and what it holds of the others."""
     bits = sum(1 << byte for low, high in bare_ascii(characters) for byte in range(low, high + 1))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +20,7 @@ from constrained.automata.transitions import Transitions
 from constrained.kernels import tables as t
 from constrained.kernels.runs import write_beside
 from constrained.kernels.tables import goto, pop_after
+from grammars.memory import remembered
 
 Word = tuple[bytes, int]
 """The bytes of a name up to and including the closing quote, and the state or outcome that it leads to."""
@@ -31,7 +31,7 @@ BARRED = -1
 """The outcome of a name that may not come."""
 
 
-@lru_cache(maxsize=8192)
+@remembered(8192)
 def encoded_key(name: str) -> bytes:
     """A name as JSON printers write it, without the opening quote."""
     if is_bare(name):

@@ -35,6 +35,7 @@ from constrained.limits import DEFAULT_LIMITS, Limits
 from constrained.memory import reserved
 from grammars.effort import spend
 from grammars.errors import LimitExceeded
+from grammars.regular.rx import table_size
 
 if TYPE_CHECKING:
     from constrained.vocabulary.token_table import TokenTable
@@ -57,6 +58,8 @@ _ACTIONS_PER_STATE = 6
 _MAPS = 1 << 16
 _STATES_AT_ONCE = 1024
 _LOW_HALF = (1 << 64) - 1
+_LANGUAGE_BYTES = 1_000
+"""Of a regular language with its derivatives, about."""
 
 
 class Machine:
@@ -73,6 +76,7 @@ class Machine:
         done: the state after a complete text.
         tokens: the tokens whose names grammars may use, where special ones have bytes (`constrained.vocabulary.spelled`).
         timed: bounds the time of a step; entered by whoever has the lock.
+        source_bytes: memory of the grammars that were compiled, about: their texts, what was read from them.
     """
 
     def __init__(self, horizon: int, limits: Limits = DEFAULT_LIMITS) -> None:
@@ -104,6 +108,8 @@ class Machine:
         self._maps: dict[bytes, int] = {}
         self._kept: dict[Hashable, Any] = {}
         self._singles = 0
+        self.source_bytes = 0
+        self._least_languages = table_size()
         for groups in _SINGLE:
             self._new_map(groups)
         self._compile_kernels()
@@ -325,8 +331,14 @@ class Machine:
         return self.state_count * 2 > self.limits.states or self.map_count * 2 > _MAPS
 
     def bytes_used(self) -> int:
-        """Memory of the tables in bytes, with an estimate for the keys of states."""
+        """Memory of the tables in bytes, with an estimate for the keys of states, their languages, and the grammars' sources.
+
+        Languages belong to the process; the ones made since there were fewest count here.
+        """
+        languages = table_size()
+        self._least_languages = min(self._least_languages, languages)
         return (
+            self.source_bytes + (languages - self._least_languages) * _LANGUAGE_BYTES +
             self.state_count * (t.STATE_COLUMNS * 4 + 8) + len(self._numbers) * 600 + self.action_count * 8 + self.map_count * 320
             + self.memo.nbytes
         )  # fmt: skip

@@ -14,6 +14,9 @@ from typing import Any
 
 from constrained.cli.errors import FAILED, OK, UsageError, report
 
+KEEP_ALIVE_SECONDS = 75
+"""That a connection may be idle: longer than clients keep theirs (5 s in httpx), or they would send into one that is closed."""
+
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1)")
@@ -64,7 +67,7 @@ def run(options: argparse.Namespace) -> int:
     app = make_app(lambda: _load(options), settings, lambda: setattr(server, "should_exit", True))
     config = uvicorn.Config(
         app, host=options.host, port=options.port, log_config=None, access_log=False, server_header=False,
-        timeout_graceful_shutdown=options.grace, lifespan="on",
+        timeout_graceful_shutdown=options.grace, timeout_keep_alive=KEEP_ALIVE_SECONDS, lifespan="on",
     )  # fmt: skip
     server = _server(config)
     with _ended_by_signals():
@@ -93,6 +96,7 @@ def _settings(options: argparse.Namespace) -> Any:
             max_requests_per_key=options.max_requests_per_key,
             default_max_tokens=options.default_max_tokens,
             playground=not options.no_playground,
+            short_collections=True,
         )
     except ValueError as error:
         raise UsageError(str(error)) from None

@@ -31,6 +31,7 @@ from constrained.cache_folder import cache_folder, checksum, write_whole
 from constrained.kernels import jit
 from constrained.masks.language_digest import language_digest
 from constrained.vocabulary import Vocabulary
+from grammars.memory import forgets
 from grammars.regular import Rx
 
 ENVIRONMENT = "CONSTRAINED_KEEP_ROWS"
@@ -154,6 +155,7 @@ def _let_go(fingerprint: str) -> None:
         found.write()
 
 
+@forgets
 @atexit.register
 def _write_all() -> None:
     for found in [*_in_use.values()]:

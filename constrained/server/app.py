@@ -25,6 +25,7 @@ from constrained.server.completions import (
     whole_completion,
 )
 from constrained.server.errors import ApiError, as_api_error, loading, validation_error
+from constrained.server.garbage import ShortCollections
 from constrained.server.guard import Guard
 from constrained.server.jobs import Job
 from constrained.server.logs import RequestLog
@@ -53,7 +54,10 @@ def make_app(
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         async def begin() -> None:
             try:
-                state.engine = AsyncLLM(await asyncio.to_thread(_loaded, load))
+                engine = AsyncLLM(await asyncio.to_thread(_loaded, load))
+                if settings.short_collections:
+                    state.collections = ShortCollections()
+                state.engine = engine
                 log.info("ready", extra={"fields": {"model": settings.model_names[0]}})
             except Exception as error:
                 state.failure = error
@@ -66,6 +70,8 @@ def make_app(
             await beginning
         if state.engine is not None:
             await state.engine.close(cancel=True)
+        if state.collections is not None:
+            state.collections.close()
 
     app = FastAPI(title="constrained", version=__version__, lifespan=lifespan, redoc_url=None)
     app.state.server = state

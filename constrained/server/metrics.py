@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import GaugeMetricFamily, Metric, SummaryMetricFamily
 from prometheus_client.registry import Collector
 
 from constrained.results import Generation
+from constrained.server.garbage import ShortCollections
 from engine.batching.usage import Usage
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
@@ -19,7 +20,9 @@ _MASK_SECONDS = (1e-6, 3e-6, 1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 0.1, 1)
 class ServerMetrics:
     """The metrics of one server; each has a registry of its own."""
 
-    def __init__(self, usage: Callable[[], Usage | None]) -> None:
+    def __init__(
+        self, usage: Callable[[], Usage | None], collections: Callable[[], ShortCollections | None] = lambda: None
+    ) -> None:
         self.registry = CollectorRegistry()
         prefix, registry = "constrained", self.registry
 
@@ -44,6 +47,7 @@ class ServerMetrics:
         )
         self.ends = Counter(f"{prefix}_answers", "Answers by why they ended", ["reason"], registry=registry)
         registry.register(_EngineGauges(usage))
+        registry.register(_CollectionGauges(collections))
 
     def answered(self, generation: Generation | None, reason: str, *, prompt: int, output: int) -> None:
         """Counts one answer; `generation` is `None` where it was cut before its end."""
@@ -66,6 +70,22 @@ class ServerMetrics:
     def text(self) -> bytes:
         """The exposition format."""
         return generate_latest(self.registry)
+
+
+class _CollectionGauges(Collector):
+    """How long full collections of Python's garbage took, in which nothing else is done."""
+
+    def __init__(self, collections: Callable[[], ShortCollections | None]) -> None:
+        self._collections = collections
+
+    def collect(self) -> Iterator[Metric]:
+        found = self._collections()
+        if found is None:
+            return
+        yield SummaryMetricFamily(
+            "constrained_collection_seconds", "Full collections of Python's garbage", found.count, found.seconds
+        )
+        yield GaugeMetricFamily("constrained_longest_collection_seconds", "The longest of them", value=found.longest)
 
 
 class _EngineGauges(Collector):

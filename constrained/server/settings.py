@@ -22,6 +22,8 @@ class ServerSettings:
         max_requests_per_key: requests at a time for each key (for each address where there are no keys).
         default_max_tokens: of a chat answer whose request sets no limit.
         playground: whether `/` shows the playground.
+        short_collections: whether Python's garbage collector is kept from looking at all that is alive again and again, see
+            `constrained.server.garbage`; for processes that do nothing but serve.
     """
 
     model_names: tuple[str, ...] = ("default",)
@@ -35,6 +37,7 @@ class ServerSettings:
     max_requests_per_key: int = 256
     default_max_tokens: int = 1024
     playground: bool = True
+    short_collections: bool = False
 
     def __post_init__(self) -> None:
         if not self.model_names:

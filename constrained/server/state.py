@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 from constrained.async_llm import AsyncLLM
 from constrained.server.errors import RATE, ApiError, loading
+from constrained.server.garbage import ShortCollections
 from constrained.server.metrics import ServerMetrics
 from constrained.server.settings import ServerSettings
 
@@ -20,6 +21,7 @@ class ServerState:
         settings: names, keys and limits.
         engine: `None` while the model is being loaded.
         failure: what loading ended with, if that was an error.
+        collections: how Python's garbage is collected, where the settings say that.
         metrics: what is counted.
         started: seconds since the epoch.
     """
@@ -28,7 +30,10 @@ class ServerState:
         self.settings = settings
         self.engine: AsyncLLM | None = None
         self.failure: BaseException | None = None
-        self.metrics = ServerMetrics(lambda: None if self.engine is None else self.engine.llm.engine.usage())
+        self.collections: ShortCollections | None = None
+        self.metrics = ServerMetrics(
+            lambda: None if self.engine is None else self.engine.llm.engine.usage(), lambda: self.collections
+        )
         self.started = int(time.time())
         self._serving: Counter[str] = Counter()
 

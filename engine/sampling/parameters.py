@@ -11,6 +11,7 @@ from typing import Any, Literal
 from engine.sampling.errors import SamplingError
 
 OnEmpty = Literal["error", "eos", "relax"]
+_MOST_TOKENS = 2**31 - 1
 MAX_BIAS = 1e6
 
 ON_EMPTY: tuple[OnEmpty, ...] = ("error", "eos", "relax")
@@ -62,14 +63,15 @@ class Sampling:
             object.__setattr__(self, name, value)
 
         settle("temperature", _real("temperature", self.temperature, 0.0, math.inf, "0 or more, finite", top_open=True))
-        settle("top_k", _whole("top_k", self.top_k, 0))
+        # No vocabulary has more, and tensors hold no larger numbers.
+        settle("top_k", min(_whole("top_k", self.top_k, 0), _MOST_TOKENS))
         settle("top_p", _real("top_p", self.top_p, 0.0, 1.0, "0 < top_p <= 1", bottom_open=True))
         settle("min_p", _real("min_p", self.min_p, 0.0, 1.0, "0 <= min_p <= 1"))
         settle("typical_p", _real("typical_p", self.typical_p, 0.0, 1.0, "0 < typical_p <= 1", bottom_open=True))
         settle("repetition_penalty", _real("repetition_penalty", self.repetition_penalty, 0.01, 100.0, "0.01 to 100"))
         settle("presence_penalty", _real("presence_penalty", self.presence_penalty, -2.0, 2.0, "-2 to 2"))
         settle("frequency_penalty", _real("frequency_penalty", self.frequency_penalty, -2.0, 2.0, "-2 to 2"))
-        settle("no_repeat_ngram", _whole("no_repeat_ngram", self.no_repeat_ngram, 0))
+        settle("no_repeat_ngram", min(_whole("no_repeat_ngram", self.no_repeat_ngram, 0), _MOST_TOKENS))
         settle("logit_bias", _bias(self.logit_bias))
         settle("banned_tokens", _tokens("banned_tokens", self.banned_tokens))
         if self.seed is not None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 from grammars.context_free.grammar import END_MARK, Indentation
@@ -21,6 +20,7 @@ from grammars.context_free.lr import Mask, State
 from grammars.context_free.scans import BREAK_BEGINS, Cut, Lexer, Scan, longer
 from grammars.context_free.separators import Separation
 from grammars.errors import LimitExceeded
+from grammars.memory import remembered
 from grammars.regular import (
     ALL,
     NONE,
@@ -79,7 +79,7 @@ class Trial:
     line: Line | None = None
 
 
-@lru_cache(maxsize=1 << 14)
+@remembered(1 << 14)
 def _longer(rx: Rx, conditional: tuple[tuple[Rx, Rx], ...]) -> Rx:
     """All texts that a trial may still read, but the empty one, each with any rest that lets it match."""
     return union(
@@ -88,7 +88,7 @@ def _longer(rx: Rx, conditional: tuple[tuple[Rx, Rx], ...]) -> Rx:
     )
 
 
-@lru_cache(maxsize=1 << 14)
+@remembered(1 << 14)
 def _none_of(languages: tuple[Rx, ...]) -> Rx:
     return complement(union(*languages))
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from typing import TypeVar
 
+from grammars.memory import remembered
 from grammars.regular import NONE, Rx, chars
 from grammars.regular.charset import join_all, meet, minus
 from grammars.regular.rx import MAX_CODE_POINT
@@ -19,7 +19,7 @@ ALL_LETTERS: Letters = ((1 << 128) - 1, _WIDE)
 T = TypeVar("T")
 
 
-@lru_cache(maxsize=1 << 14)
+@remembered(1 << 14)
 def letters(characters: Rx) -> Letters:
     """The two parts of a set (a node of kind CHARS)."""
     bits = 0

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from grammars.context_free import ContextFree
 from grammars.context_free.trim import useful_rules
 from grammars.ebnf import Definition, flatten
 from grammars.errors import LarkError
 from grammars.gbnf.reader import Reader
+from grammars.memory import remembered
 from grammars.values import Gbnf
 
 
-@lru_cache(maxsize=64)
+@remembered(64)
 def rules(value: Gbnf) -> dict[str, Definition]:
     """The rules by name; not to be changed.
 

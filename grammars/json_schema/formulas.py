@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, cast
 
 from grammars.errors import GrammarError, LimitExceeded, SchemaError
 from grammars.json_schema.shapes import Alternatives, Value
+from grammars.memory import forgets
 from grammars.regular import NONE
 
 if TYPE_CHECKING:
@@ -51,6 +52,12 @@ class Workspace:
 
 # Home of nodes that belong to no single schema; a full table starts afresh, which costs sharing and nothing else.
 SHARED = Workspace()
+
+
+@forgets
+def _forget() -> None:
+    with LOCK:
+        SHARED.formulas.clear()
 
 
 class _Progress:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 
 from grammars import regular
 from grammars.json_schema.formulas import FALSE, TRUE, conjunction, implies, negation
 from grammars.json_schema.shapes import KeyGroup, KeyWitness, ObjectShape, Property, Value
+from grammars.memory import remembered
 from grammars.regular import ALL, NONE, Rx
 
 ANY_KEY = (KeyGroup(ALL, TRUE),)
@@ -69,7 +69,7 @@ def has(names: Rx, name: str) -> bool:
 
 
 # The same few keys are asked of the same few languages again and again.
-_matches = lru_cache(maxsize=2048)(regular.matches)
+_matches = remembered(2048)(regular.matches)
 
 
 def group_value(groups: Sequence[KeyGroup], name: str) -> Value:

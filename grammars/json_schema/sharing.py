@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from grammars.json_schema.drafts import Draft, asserts_formats
 from grammars.json_schema.reader import TYPES
+from grammars.memory import forgets
 from grammars.values import Formats
 
 if TYPE_CHECKING:
@@ -147,6 +148,12 @@ class Sharing:
 
 
 _TABLES: dict[tuple[Draft, Formats], Sharing] = {}
+
+
+@forgets
+def _forget() -> None:
+    for table in [*_TABLES.values()]:
+        table.nodes.clear()
 
 
 def sharing(draft: Draft, formats: Formats) -> Sharing:

@@ -15,11 +15,11 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import ClassVar
 
 from grammars.errors import LimitExceeded
 from grammars.lark.ordered_syntax import Alternatives, Concatenation, Loop, Text, Tree, ordered
+from grammars.memory import remembered
 from grammars.regex import syntax, translate
 from grammars.regex.syntax import Look
 from grammars.regular import ALL, ANY, NONE, Rx, complement, intersect, union
@@ -206,7 +206,7 @@ class Program:
         return tuple(threads), accept
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def program(pattern: str, flags: int = 0, counted: bool = True) -> Program:
     """The instructions of an expression.
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 from grammars.errors import LimitExceeded
 from grammars.lark.endings import ending_in, ends_after, ends_later
 from grammars.lark.preferred_match import Program, Threads, follows_the_text, program, start
+from grammars.memory import remembered
 from grammars.regex import parse
 from grammars.regular import ALL, NONE, Rx, difference, is_equal, union
 from grammars.regular.unfold import unfold
@@ -36,7 +36,7 @@ class Taken:
     where: tuple[tuple[Rx, Rx], ...] = ()
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def taken(pattern: str) -> Taken:
     """The texts that `re.match` takes whole: of any text it takes the longest prefix among them.
 
@@ -63,7 +63,7 @@ def taken(pattern: str) -> Taken:
     return Taken(_plain(pattern, unfold(start(made))))
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def taken_alone(pattern: str) -> Taken:
     """The same, each text with the rests with which `re` takes it and none that is longer, if there are conditions at all.
 
@@ -80,7 +80,7 @@ def taken_alone(pattern: str) -> Taken:
     return _by_rest(made, _exactly(by_rest))
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def ends_anywhere(pattern: str) -> Taken:
     """The texts with which Lark's `dynamic_complete` lexer lets a terminal end; each counts for itself.
 

@@ -9,6 +9,7 @@ from collections import OrderedDict
 from threading import Lock
 from typing import Literal
 
+from grammars.memory import forgets
 from grammars.regex import ecma_dialect, python_dialect, translate
 from grammars.regular import Rx
 
@@ -17,6 +18,12 @@ __all__ = ["ecma_search", "parse"]
 _KEPT = 512
 _kept: OrderedDict[tuple[str, str, int, str], Rx] = OrderedDict()
 _lock = Lock()
+
+
+@forgets
+def _forget() -> None:
+    with _lock:
+        _kept.clear()
 
 
 def parse(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
-from functools import cache, lru_cache
+from functools import cache
 
+from grammars.memory import remembered
 from grammars.regex.unicode_sets import cased
 from grammars.regular import NONE, Rx, chars
 from grammars.regular.charset import contains, join, meet
@@ -94,7 +95,7 @@ def ascii_partners_of(char: str, partners_of: Callable[[], Partners]) -> str:
     return char.lower() + char.upper() + _ASCII_EXTRAS[partners_of].get(char.lower(), "")
 
 
-@lru_cache(maxsize=2048)
+@remembered(2048)
 def _spread(charset: Rx, partners_of: Callable[[], Partners]) -> Rx:
     if charset is NONE:
         return NONE

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import ClassVar
 
+from grammars.memory import remembered
 from grammars.regex.conditions import (
     Both,
     Condition,
@@ -41,7 +41,7 @@ def _resolve(condition: Condition, facts: Facts) -> Condition:
     return condition
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def _guards(condition: Condition) -> tuple[Rx, ...]:
     """The pasts that guards anywhere in the condition ask about."""
     found: set[Rx] = set()

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TypeAlias
 
 from grammars.errors import LimitExceeded
+from grammars.memory import remembered
 from grammars.regular import ALL, ANY, EPSILON, NONE, Rx, complement, concat, intersect, union
 from grammars.regular.charset import join_all, meet, minus
 from grammars.regular.derive import raw_moves
@@ -200,7 +200,7 @@ def negate(condition: Condition) -> Condition:
 # --- what a condition says about the empty rest, and about the rest after one more character --------------------------
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def unfolded(loop: Loop) -> Condition:
     return either((loop.rest, loop.unfold(loop)))
 

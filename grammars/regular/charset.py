@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from grammars.memory import forgets
 from grammars.regular.rx import CHARS, EXACT, MAX_CODE_POINT, NONE, SCALARS, Rx, intern, lookup
 
 Ranges = tuple[tuple[int, int], ...]
@@ -17,6 +18,12 @@ _meets: dict[tuple[int, int], Rx] = {}
 _joins: dict[tuple[int, int], Rx] = {}
 _minuses: dict[tuple[int, int], Rx] = {}
 _singles: dict[int, Rx] = {}
+
+
+@forgets
+def _forget() -> None:
+    for remembered in (_meets, _joins, _minuses):
+        remembered.clear()
 
 
 def from_ranges(ranges: Ranges) -> Rx:

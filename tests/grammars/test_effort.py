@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from grammars import JsonSchema, LimitExceeded
-from grammars.effort import bounded, spend
+from grammars.effort import Timed, bounded, spend
 from grammars.json_schema import root_value
 from grammars.regex import ecma_search
 from grammars.regular import complement, intersect, is_empty
@@ -46,6 +46,45 @@ def test_time_that_is_up_ends_a_search() -> None:
     with bounded(seconds=0.0), pytest.raises(LimitExceeded, match="more than 0 s"):
         for _ in range(1_000):
             spend()
+
+
+class Clock:
+    """The seconds that the thread has computed, as a test says."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_an_outer_time_goes_on_in_and_behind_the_blocks_inside(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    monkeypatch.setattr("grammars.effort.thread_time", clock)
+    outer, inner = Timed(3.0, "outer"), Timed(2.0, "inner")
+    for around in (outer, bounded(seconds=3.0)):
+        clock.now = 0.0
+        with pytest.raises(LimitExceeded, match=r"outer|more than 3 s"), around:
+            for _ in range(10):
+                with inner:
+                    spend(1_000)
+                    clock.now += 1.0
+                    spend(1_000)
+        assert clock.now == 4.0
+
+
+def test_an_inner_time_ends_before_an_outer_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    monkeypatch.setattr("grammars.effort.thread_time", clock)
+    with Timed(9.0, "outer"):
+        with pytest.raises(LimitExceeded, match="inner"), Timed(2.0, "inner"):
+            spend(1_000)
+            clock.now = 2.5
+            spend(1_000)
+        spend(1_000)
+        clock.now = 9.5
+        with pytest.raises(LimitExceeded, match="outer"):
+            spend(1_000)
+    spend(1_000)
 
 
 def test_other_threads_are_not_bounded() -> None:

@@ -18,7 +18,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass, replace
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -29,6 +29,7 @@ from grammars.context_free.packed import packed
 from grammars.context_free.prepared import Prepared, prepared
 from grammars.lark import CollisionWarning, LarkWarning
 from grammars.lark.endings import Ending
+from grammars.memory import remembered
 from grammars.regular import Rx
 from grammars.regular.described import described, rebuilt
 from grammars.values import Grammar, Lark
@@ -80,7 +81,7 @@ def forget() -> None:
 Told = tuple[tuple[type[Warning], str], ...]
 
 
-@lru_cache(maxsize=64)
+@remembered(64)
 def _remembered(grammar: Grammar, load: Callable[[Grammar], ContextFree]) -> tuple[Prepared, Told]:
     path = _path(grammar)
     found = _read(path) if path is not None else None

@@ -21,6 +21,7 @@ from functools import lru_cache
 import idna
 from idna import idnadata
 
+from grammars.memory import remembered
 from grammars.regular import PlainUnfolding, Rx, concat, is_empty, literal, literals, unfold, union
 from grammars.regular.rx import BOOLEAN, CONCAT, UNFOLD, UNION
 
@@ -190,7 +191,7 @@ def with_label(rx: Rx, state: LabelState) -> Rx:
     return rx
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def is_a_label(text: str) -> bool:
     """Whether `xn--` and this text are an A-label as the registration protocol makes it (RFC 5891 section 5.4)."""
     if not text:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
-from functools import lru_cache
 
 from grammars.json_schema.numbers.magnitude import magnitude_rx
 from grammars.json_schema.numbers.spans import Bound, Grid, span_of
@@ -20,6 +19,7 @@ from grammars.json_schema.numbers.texts import (
     exponent_rx,
     optional,
 )
+from grammars.memory import remembered
 from grammars.regular import NONE, Rx, concat, difference, literal, literals, repeat, union
 
 _End = tuple[Decimal, bool]
@@ -129,7 +129,7 @@ def _tighter(closed: Decimal | None, exclusive: Decimal | None, side: int) -> _E
     return None if closed is None else (closed, True)
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def _number_rx(low: _End | None, high: _End | None, multiples: tuple[Decimal, ...], integer: bool, bare: bool) -> Rx:
     if low is None and high is None and not integer and not multiples:
         return NUMBER

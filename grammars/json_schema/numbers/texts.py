@@ -9,8 +9,7 @@ more, and for most readers `1e400` is infinite, `1e-400` nothing.  Plain decimal
 
 from __future__ import annotations
 
-from functools import lru_cache
-
+from grammars.memory import remembered
 from grammars.regular import EPSILON, NONE, Rx, chars, concat, literal, literals, repeat, union
 
 SCIENTIFIC_DIGITS = 20
@@ -57,7 +56,7 @@ INTEGER_TAIL = concat(DIGITS, optional(_ZERO_FRACTION))
 NUMBER_TAIL = concat(DIGITS, _FRACTION_PART)
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def exponent_rx(least: int | None, most: int | None) -> Rx:
     """Exponents between `least` and `most`, both included; `None` is no bound.  Leading zeros and both zeros count."""
     signs = []
@@ -70,7 +69,7 @@ def exponent_rx(least: int | None, most: int | None) -> Rx:
     return union(*signs)
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def natural_rx(least: int, most: int | None) -> Rx:
     """Digit strings with any leading zeros whose value lies between `least` and `most`, both included."""
     if most is not None and least > most:
@@ -90,7 +89,7 @@ def natural_rx(least: int, most: int | None) -> Rx:
     return concat(repeat(ZERO_DIGIT, 0, None), union(*parts))
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def _between(low: str, high: str) -> Rx:
     """Digit strings of the width of `low` and `high`, which is the same, from one to the other."""
     if not low:

@@ -90,3 +90,8 @@ def test_greedy_is_temperature_zero() -> None:
 def test_a_sampling_can_be_made_without_importing_torch() -> None:
     code = "import sys; from engine import Sampling; Sampling(); sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_numbers_that_no_tensor_holds_ask_for_what_the_largest_do() -> None:
+    for most in (2**31, 2**63, 10**80):
+        assert Sampling(top_k=most, no_repeat_ngram=most) == Sampling(top_k=2**31 - 1, no_repeat_ngram=2**31 - 1)
