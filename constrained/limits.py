@@ -16,8 +16,8 @@ class Limits:
         stack_depth: frames below the one in use (nesting of objects and arrays).
         step_states: states that a single mask or token may make.
         step_seconds: time that a thread may compute for compiling, a mask, or a piece of a committed token before it is given up.
-        bytes: memory for states, rows and memos, languages and texts of grammars among them, about.  Rows that take half of it are let go, to be made again where needed;
-            past it a fresh machine is started for new compiles.
+        bytes: memory for states, rows and memos, languages and texts of grammars among them, about.  Rows that take half of
+            it are let go, to be made again where needed; past it a fresh machine is started for new compiles.
     """
 
     states: int = 4_000_000
