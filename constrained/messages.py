@@ -105,8 +105,9 @@ def instruction(tools: Sequence[Tool], value: ToolCalls, named: tuple[str, ...] 
 def _text_of(part: Any) -> str:
     if isinstance(part, str):
         return part
-    if isinstance(part, Mapping) and isinstance(part.get("text"), str):
-        return str(part["text"])
+    for key in ("text", "refusal"):
+        if isinstance(part, Mapping) and isinstance(part.get(key), str):
+            return str(part[key])
     kind = part.get("type") if isinstance(part, Mapping) else type(part).__name__
     raise ValueError(f"a message holds a part of type {kind!r}; this model reads text alone")
 

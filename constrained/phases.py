@@ -43,9 +43,17 @@ class PhasedMatcher:
 
     def __init__(self, phases: Phases, max_tokens: int | None) -> None:
         self._phases, self._max_tokens = phases, max_tokens
-        self._first = phases.first.matcher(
-            max_tokens=phases.first_tokens + 1
-        )  # and the end token, which is never drawn
+        try:
+            self._first = phases.first.matcher(max_tokens=phases.first_tokens + 1)  # the end token is never drawn
+        except BudgetError as error:
+            needed = None if error.needed is None else error.needed - 1
+            raise BudgetError(
+                f"{phases.first_tokens} tokens of reasoning are too few: their marks alone take {needed}; raise that limit"
+                if needed is not None
+                else f"{phases.first_tokens} tokens of reasoning are too few; raise that limit",
+                needed,
+                phases.first_tokens,
+            ) from None
         if max_tokens is not None and max_tokens <= phases.first_tokens:
             raise BudgetError(
                 f"max_tokens={max_tokens} leaves nothing behind {phases.first_tokens} tokens of reasoning; raise it, or lower "

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, Strict, model_validator
 
 from constrained.reasoning import ReasoningOptions
-from constrained.server.parameters import UNSUPPORTED, GuidedParameters, ReasoningParameters, StreamOptions
+from constrained.server.parameters import (
+    UNSUPPORTED,
+    Count,
+    Flag,
+    GuidedParameters,
+    ReasoningParameters,
+    StreamOptions,
+    TemplateVariables,
+    wrong,
+)
 from grammars.values import ToolFormat
 
 ToolFormatName = Literal["auto"] | ToolFormat
@@ -37,21 +46,21 @@ class ChatRequest(GuidedParameters):
 
     messages: Annotated[list[ChatMessage], Field(min_length=1)]
     model: str
-    max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
-    max_tokens: Annotated[int, Field(ge=1)] | None = None
-    n: Annotated[int, Field(ge=1)] = 1
-    stream: bool = False
+    max_completion_tokens: Count | None = None
+    max_tokens: Count | None = None
+    n: Count = 1
+    stream: Flag = False
     stream_options: StreamOptions | None = None
-    logprobs: bool = False
-    top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
+    logprobs: Flag = False
+    top_logprobs: Annotated[int, Strict(), Field(ge=0, le=20)] | None = None
     response_format: dict[str, Any] | None = None
     tools: list[dict[str, Any]] | None = None
     tool_choice: str | dict[str, Any] | None = None
-    parallel_tool_calls: bool = True
+    parallel_tool_calls: Flag = True
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
     reasoning: ReasoningParameters | None = None
     tool_format: ToolFormatName = "auto"
-    chat_template_kwargs: dict[str, Any] | None = None
+    chat_template_kwargs: TemplateVariables | None = None
     user: str | None = None
     metadata: dict[str, Any] | None = None
     safety_identifier: str | None = None
@@ -76,22 +85,17 @@ class ChatRequest(GuidedParameters):
         "return_token_ids": ((False,), "the tokens of an answer are in its logprobs"),
     }
 
-    @field_validator("n", "stream", "logprobs", "parallel_tool_calls", "tool_format", mode="before")
-    @classmethod
-    def _neutral(cls, value: Any, info: Any) -> Any:
-        return cls.model_fields[info.field_name].default if value is None else value
-
     @model_validator(mode="after")
     def _belong(self) -> ChatRequest:
         if self.top_logprobs is not None and not self.logprobs:
-            raise ValueError("top_logprobs needs logprobs=true")
+            raise wrong("top_logprobs", "top_logprobs needs logprobs=true")
         if self.stream_options is not None and not self.stream:
-            raise ValueError("stream_options needs stream=true")
+            raise wrong("stream_options", "stream_options needs stream=true")
         if self.tool_choice not in (None, "none", "auto") and not self.tools:
-            raise ValueError("tool_choice needs tools")
+            raise wrong("tool_choice", "tool_choice needs tools")
         both = self.max_completion_tokens, self.max_tokens
         if None not in both and both[0] != both[1]:
-            raise ValueError("max_completion_tokens and max_tokens say different things; give one")
+            raise wrong("max_tokens", "max_completion_tokens and max_tokens say different things; give one")
         return self
 
     @property

@@ -9,7 +9,7 @@ from contextlib import aclosing
 from functools import partial
 from typing import Annotated, Any, ClassVar
 
-from pydantic import Field, field_validator
+from pydantic import Field, Strict
 
 from constrained.compile import check_grammar, compile
 from constrained.replies import ReplyPlan
@@ -18,7 +18,7 @@ from constrained.server.errors import ApiError, as_api_error
 from constrained.server.grammars import grammar_of
 from constrained.server.jobs import Job, in_time, queued
 from constrained.server.logprobs import completion_logprobs
-from constrained.server.parameters import UNSUPPORTED, GuidedParameters, StreamOptions
+from constrained.server.parameters import UNSUPPORTED, Count, Flag, GuidedParameters, StreamOptions
 from constrained.server.sse import event
 from constrained.server.state import ServerState
 from grammars.tool_calls import ContentDelta
@@ -32,12 +32,12 @@ class CompletionRequest(GuidedParameters):
 
     model: str
     prompt: str | list[str] | list[int] | list[list[int]]
-    max_tokens: Annotated[int, Field(ge=1)] | None = None
-    n: Annotated[int, Field(ge=1)] = 1
-    stream: bool = False
+    max_tokens: Count | None = None
+    n: Count = 1
+    stream: Flag = False
     stream_options: StreamOptions | None = None
-    logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
-    echo: bool = False
+    logprobs: Annotated[int, Strict(), Field(ge=0, le=20)] | None = None
+    echo: Flag = False
     response_format: dict[str, Any] | None = None
     user: str | None = None
 
@@ -46,11 +46,6 @@ class CompletionRequest(GuidedParameters):
         "suffix": (("",), "texts go on from their prompt; nothing is filled in"),
         "return_token_ids": ((False,), "the tokens of an answer are in its logprobs"),
     }
-
-    @field_validator("n", "stream", "echo", mode="before")
-    @classmethod
-    def _neutral(cls, value: Any, info: Any) -> Any:
-        return cls.model_fields[info.field_name].default if value is None else value
 
     def prompts(self) -> list[str | list[int]]:
         """One or several."""

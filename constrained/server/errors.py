@@ -88,7 +88,7 @@ def validation_error(errors: Sequence[Any]) -> ApiError:
     """The first thing that is wrong with a body."""
     first = min(errors, key=lambda one: one["type"] != "extra_forbidden")
     place = [str(step) for step in first["loc"] if step != "body"]
-    param = ".".join(place) or None
+    param = first.get("ctx", {}).get("param") or ".".join(place) or None
     if first["type"] == "extra_forbidden":
         return ApiError(
             400, f"unknown parameter: {param}; docs/server.md lists those that there are", param=param,
@@ -97,6 +97,8 @@ def validation_error(errors: Sequence[Any]) -> ApiError:
     if first["type"] == "json_invalid":
         reason = first.get("ctx", {}).get("error", first["msg"])
         return ApiError(400, f"the body is not JSON: {reason}", code="invalid_json")
+    if first["type"] == "wrong_parameter":
+        return ApiError(400, first["msg"], param=param, code="invalid_value")
     message = first["msg"].removeprefix("Value error, ")
     code = "missing_required_parameter" if first["type"] == "missing" else "invalid_value"
     return ApiError(400, f"{param}: {message}" if param else message, param=param, code=code)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from constrained.errors import GrammarError
+from constrained.errors import BudgetError, GrammarError
 from constrained.reasoning import ReasoningOptions
 from constrained.replies import ReplyPlan
 from constrained.server.answers import Answer, started
@@ -95,8 +95,8 @@ async def queued(
         await started(answers)
     except Exception as error:
         refused = as_api_error(error)
-        if refused.code == "max_tokens_too_small":
-            refused.param = max_param
+        if isinstance(error, BudgetError):  # one of another size than the answer's is that of the thoughts
+            refused.param = max_param if error.max_tokens in (None, limit) else "reasoning.max_tokens"
         raise refused from error
     return Job(answers, len(plan.ids), state)
 
@@ -135,7 +135,8 @@ async def planned(
             content.check_places()
         for at, tool in enumerate(tools or ()):
             try:
-                [read] = read_tools([_function(tool)])
+                _check_kind(tool, at)
+                [read] = read_tools([tool])
             except (GrammarError, TypeError, ValueError) as error:
                 raise as_api_error(error, f"tools[{at}].function.parameters") from error
             offered.append(read)
@@ -180,8 +181,8 @@ async def in_time(state: ServerState, work: Callable[[], T]) -> T:
     return await asyncio.to_thread(bounded_work)
 
 
-def _function(tool: Mapping[str, Any]) -> Mapping[str, Any]:
+def _check_kind(tool: Mapping[str, Any], at: int) -> None:
     kind = tool.get("type", "function")
     if kind != "function":
-        raise ValueError(f"a tool of type {kind!r}; there are functions alone")
-    return tool
+        place = f"tools[{at}].type"
+        raise ApiError(400, f"{place} is {kind!r}; there are functions alone", param=place, code="invalid_value")

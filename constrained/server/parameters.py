@@ -5,14 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 
 from constrained.reasoning import ReasoningOptions
 from engine.sampling import Sampling
 
+Flag = Annotated[bool, Strict()]
+Count = Annotated[int, Strict(), Field(ge=1)]
+
+
+def wrong(param: str, why: str) -> PydanticCustomError:
+    """What refuses a parameter for more than its own form."""
+    return PydanticCustomError("wrong_parameter", "{why}", {"param": param, "why": why})
+
 
 class Parameters(BaseModel):
-    """A request; what it does not know, it refuses."""
+    """A request; what it does not know, it refuses, and null says nothing."""
 
     model_config = ConfigDict(extra="forbid", strict=False)
 
@@ -29,14 +38,15 @@ class Parameters(BaseModel):
             if name in kept:
                 value = kept.pop(name)
                 if value is not None and value not in neutral:
-                    raise ValueError(f"{name} is not supported: {why}")
-        return kept
+                    raise wrong(name, f"{name} is not supported: {why}")
+        known = {name for key, info in cls.model_fields.items() for name in (key, info.alias)}
+        return {name: value for name, value in kept.items() if value is not None or name not in known}
 
 
 class StreamOptions(Parameters):
     """`stream_options`."""
 
-    include_usage: bool = False
+    include_usage: Flag = False
     refused = {
         "include_obfuscation": ((False,), "nothing is padded"),
         "continuous_usage_stats": ((False,), "usage comes at the end"),
@@ -50,7 +60,7 @@ class StructuredOutputs(Parameters):
     regex: str | None = None
     choice: list[str] | None = None
     grammar: str | None = None
-    json_object: bool | None = None
+    json_object: Flag | None = None
     whitespace_pattern: str | None = None
     disable_any_whitespace: bool | None = None
     disable_additional_properties: Literal[False] | None = None
@@ -61,9 +71,9 @@ class StructuredOutputs(Parameters):
 class ReasoningParameters(Parameters):
     """`reasoning`: whether the model is to think first, and how much."""
 
-    enabled: bool | None = None
+    enabled: Flag | None = None
     effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
-    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    max_tokens: Count | None = None
     summary: Literal["auto", "concise", "detailed"] | None = None
     generate_summary: Literal["auto", "concise", "detailed"] | None = None
 
@@ -92,12 +102,6 @@ class SamplingParameters(Parameters):
     typical_p: float = 1.0
     repetition_penalty: float = 1.0
     no_repeat_ngram_size: int = 0
-
-    @field_validator("temperature", "top_p", "presence_penalty", "frequency_penalty", mode="before")
-    @classmethod
-    def _default(cls, value: Any, info: Any) -> Any:
-        """Clients send null for what they leave alone."""
-        return cls.model_fields[info.field_name].default if value is None else value
 
     def sampling(self, choice: int, logprobs: int | None) -> Sampling:
         """Of one of the request's answers; each has a seed of its own."""
@@ -144,6 +148,19 @@ class GuidedParameters(SamplingParameters):
     def stops(self) -> tuple[str, ...]:
         return (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
 
+
+_OWN = ("messages", "tools", "add_generation_prompt")
+
+
+def _own_variables(value: dict[str, Any]) -> dict[str, Any]:
+    for name in _OWN:
+        if name in value:
+            raise ValueError(f"{name} is the server's to set")
+    return value
+
+
+TemplateVariables = Annotated[dict[str, Any], AfterValidator(_own_variables)]
+"""Variables of the chat template, but for those that the request itself becomes."""
 
 NO_EFFECT = ("user", "metadata", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "service_tier")
 """Parameters that say nothing of the answer; prompts that begin alike share their blocks without being asked to."""

@@ -5,14 +5,21 @@ Nothing is kept between requests: `store`, `previous_response_id`, `conversation
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
-
-from pydantic import Field, field_validator
+from typing import Any, ClassVar, Literal
 
 from constrained.server.errors import ApiError
 from constrained.server.grammars import grammar_of
 from constrained.server.jobs import Job, planned, queued
-from constrained.server.parameters import UNSUPPORTED, GuidedParameters, Parameters, ReasoningParameters, StreamOptions
+from constrained.server.parameters import (
+    UNSUPPORTED,
+    Count,
+    Flag,
+    GuidedParameters,
+    Parameters,
+    ReasoningParameters,
+    StreamOptions,
+    TemplateVariables,
+)
 from constrained.server.response_events import streamed_response, whole_response
 from constrained.server.state import ServerState
 
@@ -36,13 +43,13 @@ class ResponseRequest(GuidedParameters):
     text: TextParameters | None = None
     tools: list[dict[str, Any]] | None = None
     tool_choice: str | dict[str, Any] | None = None
-    parallel_tool_calls: bool = True
-    max_output_tokens: Annotated[int, Field(ge=1)] | None = None
+    parallel_tool_calls: Flag = True
+    max_output_tokens: Count | None = None
     reasoning: ReasoningParameters | None = None
-    stream: bool = False
+    stream: Flag = False
     stream_options: StreamOptions | None = None
     truncation: Literal["disabled"] | None = None
-    chat_template_kwargs: dict[str, Any] | None = None
+    chat_template_kwargs: TemplateVariables | None = None
     user: str | None = None
     metadata: dict[str, Any] | None = None
     safety_identifier: str | None = None
@@ -61,11 +68,6 @@ class ResponseRequest(GuidedParameters):
         "prompt": ((), "send input"),
         "top_logprobs": ((0,), "ask /v1/chat/completions for log-probabilities"),
     }
-
-    @field_validator("parallel_tool_calls", "stream", mode="before")
-    @classmethod
-    def _neutral(cls, value: Any, info: Any) -> Any:
-        return cls.model_fields[info.field_name].default if value is None else value
 
     def messages(self) -> list[dict[str, Any]]:
         """The conversation as chat messages.

@@ -43,7 +43,17 @@ def schema(body: Any) -> dict[str, Any]:
         ({"tools": [NOW, {"type": "function", "function": {"name": "t", "parameters": {"properties": {"a": {"pattern": "("}}}}}]},
          "tools[1].function.parameters", "invalid_grammar"),
         ({"tools": [NOW, NOW]}, "tools", "invalid_grammar"),
-        ({"tools": [{"type": "web_search"}]}, "tools[0].function.parameters", "invalid_value"),
+        ({"tools": [{"type": "web_search"}]}, "tools[0].type", "invalid_value"),
+        ({"tools": [NOW, {"type": "custom", "custom": {"name": "x"}}]}, "tools[1].type", "invalid_value"),
+        ({"tool_choice": "required"}, "tool_choice", "invalid_value"),
+        ({"chat_template_kwargs": {"messages": []}}, "chat_template_kwargs", "invalid_value"),
+        ({"chat_template_kwargs": {"add_generation_prompt": False}}, "chat_template_kwargs", "invalid_value"),
+        ({"reasoning": {"max_tokens": 2}, "max_tokens": 30}, "reasoning.max_tokens", "max_tokens_too_small"),
+        ({"reasoning": {"max_tokens": 40}, "max_tokens": 30}, "max_tokens", "max_tokens_too_small"),
+        ({"stream": "yes"}, "stream", "invalid_value"),
+        ({"n": "2"}, "n", "invalid_value"),
+        ({"logprobs": 1}, "logprobs", "invalid_value"),
+        ({"max_tokens": 5, "max_completion_tokens": 6}, "max_tokens", "invalid_value"),
         ({"tools": [NOW], "tool_choice": {"type": "function", "function": {"name": "x"}}}, "tool_choice", "invalid_value"),
         ({"tools": [NOW], "tool_choice": {"type": "custom", "custom": {"name": "now"}}}, "tool_choice", "invalid_value"),
         ({"tools": [NOW], "tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": []}}},
@@ -57,10 +67,10 @@ def schema(body: Any) -> dict[str, Any]:
         ({"temperature": 3}, "temperature", "invalid_value"),
         ({"n": 17}, "n", "invalid_value"),
         ({"n": 0}, "n", "invalid_value"),
-        ({"top_logprobs": 3}, None, "invalid_value"),
+        ({"top_logprobs": 3}, "top_logprobs", "invalid_value"),
         ({"logit_bias": {"99999": 1}}, None, "invalid_value"),
         ({"colour": "red"}, "colour", "unknown_parameter"),
-        ({"stream_options": {"include_usage": True}}, None, "invalid_value"),
+        ({"stream_options": {"include_usage": True}}, "stream_options", "invalid_value"),
         ({"stop": [""]}, "stop", "invalid_value"),
     ],
 )  # fmt: skip
@@ -76,6 +86,17 @@ def test_each_refusal_names_its_parameter(
 
 
 @pytest.mark.parametrize(
+    ("model", "needed"),
+    [(ChatRequest, {"messages": [{"role": "user", "content": "x"}]}), (CompletionRequest, {"prompt": "x"}),
+     (ResponseRequest, {"input": "x"})],
+)  # fmt: skip
+def test_null_says_the_same_as_nothing(model: Any, needed: dict[str, Any]) -> None:
+    names = [info.alias or name for name, info in model.model_fields.items() if not info.is_required()]
+    nothing = model.model_validate({"model": "m", **needed})
+    assert model.model_validate({"model": "m", **needed, **dict.fromkeys([*names, *model.refused])}) == nothing
+
+
+@pytest.mark.parametrize(
     ("model", "path"),
     [
         (ChatRequest, "/v1/chat/completions"),
@@ -87,7 +108,8 @@ def test_what_is_known_and_not_to_be_had_is_refused_with_the_reason(client: Test
     base = {"/v1/completions": {"prompt": "go"}, "/v1/responses": {"input": "go"}}.get(path, {})
     for name, (neutral, why) in model.refused.items():
         error = refused(client, path, **base, **{name: {"some": "value"}})
-        assert f"{name} is not supported: {why}" in error["message"]
+        assert error["message"] == f"{name} is not supported: {why}"
+        assert error["param"] == name
         given = {"messages": [{"role": "user", "content": "x"}]} if model is ChatRequest else base
         for value in (None, *neutral):
             model.model_validate({"model": "m", **given, name: value})
