@@ -212,9 +212,14 @@ def check_grammar(grammar: Grammar) -> None:
         _not_empty(grammar, language(grammar))
     else:
         from constrained.automata.context_free.start import check_context_free
+        from grammars.combined import followed
 
+        phrases = followed(grammar)
         rx = _regular(grammar)
-        if rx is None:
+        if phrases is not None:
+            assert isinstance(phrases.within, Grammar)
+            check_grammar(phrases.within)
+        elif rx is None:
             check_context_free(grammar)
         else:
             _not_empty(grammar, rx)
@@ -228,7 +233,12 @@ def start_state(machine: Machine, grammar: Grammar) -> int:
         return text_start(machine, _not_empty(grammar, language(grammar)))
     # Imported here: programs that need schemas alone do not load parsers.
     from constrained.automata.context_free.start import context_free_start
+    from constrained.automata.phrases.start import phrases_start
+    from grammars.combined import followed
 
+    phrases = followed(grammar)
+    if phrases is not None:
+        return phrases_start(machine, phrases)
     rx = _regular(grammar)
     return context_free_start(machine, grammar) if rx is None else text_start(machine, _not_empty(grammar, rx))
 
@@ -242,7 +252,12 @@ def _names_tokens(grammar: Grammar) -> bool:
     if isinstance(grammar, (JsonSchema, Regex, Choice)) or _regular(grammar) is not None:
         return False
     from constrained.automata.context_free.start import special_tokens_of
+    from grammars.combined import followed
 
+    phrases = followed(grammar)
+    if phrases is not None:
+        assert isinstance(phrases.within, Grammar)
+        return _names_tokens(phrases.within)
     return bool(special_tokens_of(grammar))
 
 

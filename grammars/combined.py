@@ -18,7 +18,7 @@ from grammars.ebnf import (
     fold,
 )
 from grammars.ebnf import Repeat as Repeated
-from grammars.ebnf.product import product
+from grammars.ebnf.product import has_product, product
 from grammars.endings import Ending, check_endings, contextual_end, is_ending, with_ending
 from grammars.errors import EmptyLanguage, UnsupportedFeature
 from grammars.gbnf import load as load_gbnf
@@ -66,6 +66,8 @@ def load(value: Grammar) -> ContextFree:
         return _before(*last)
     check_endings(value)
     if isinstance(value, Phrases) and regular(value.within) is None:
+        if followed(value) is not None:
+            raise UnsupportedFeature(f"phrases are followed byte by byte here, and have no rules: {value!r}")
         grammar = product(_within(value.within), _condition(value))
     else:
         rules: dict[str, Definition] = {}
@@ -96,12 +98,36 @@ def _within(value: Part) -> ContextFree:
         return load_lark(value)
     if isinstance(value, Gbnf):
         return load_gbnf(value)
-    if isinstance(value, (JsonSchema, str)):
-        raise UnsupportedFeature(
-            f"Phrases within {type(value).__name__}: for a schema, give its strings a pattern; phrases can be required "
-            "and banned within AnyText, Regex, Choice, Gbnf, Lark grammars that ignore nothing, and what is made of them"
-        )
+    assert isinstance(value, Grammar)  # a text alone is regular
     return load(value)
+
+
+@remembered(256)
+def followed(value: Grammar) -> Phrases | None:
+    """Phrases that have to be followed byte by byte beside the machine of a grammar, phrases within phrases as one.
+
+    None of other grammars, and of phrases that become an expression or rules.
+
+    Raises:
+        UnsupportedFeature: phrases within a grammar with an indenter.
+        GrammarError: what the grammar raises.
+    """
+    if not isinstance(value, Phrases):
+        return None
+    required, banned, within = value.required, value.banned, value.within
+    while isinstance(within, Phrases):
+        required, banned, within = (*required, *within.required), (*banned, *within.banned), within.within
+    if regular(within) is not None:
+        return None
+    if not isinstance(within, JsonSchema):
+        grammar = _within(within)
+        if has_product(grammar):
+            return None
+        if grammar.indentation is not None:
+            raise UnsupportedFeature(
+                "phrases within a Lark grammar with an indenter: where its blocks end depends on lines that are still to come"
+            )
+    return Phrases(required, banned, within)
 
 
 @remembered(256)

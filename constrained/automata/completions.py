@@ -25,6 +25,8 @@ from grammars.errors import LimitExceeded
 
 _MOST_STEPS = 20_000
 _FEW_STEPS = 1_000
+_EAGER = 8
+"""What a byte that is still missing weighs in a search for any way, where that for a shortest one did not end."""
 _STEPS_TO_IMPROVE = 300
 """Steps of the search for something shorter than what is known already."""
 _MOST_ROUNDS = 20_000
@@ -70,7 +72,7 @@ class Completions:
             return known if found is None else found[0]
         parts: list[bytes] = []
         while True:
-            found = self._search(state, stack)
+            found = self._search(state, stack) or self._search(state, stack, eagerness=_EAGER)
             if found is not None:
                 return b"".join([*parts, found[0]])
             # leave the frame in use in the shortest way, which leaves a way to the end as all ways do, and look from there
@@ -188,11 +190,19 @@ class Completions:
         return None if step is None else step[1]
 
     def _search(
-        self, state: int, stack: Stack, *, leave: bool = False, steps: int = _MOST_STEPS, below: int = FAR
+        self,
+        state: int,
+        stack: Stack,
+        *,
+        leave: bool = False,
+        steps: int = _MOST_STEPS,
+        below: int = FAR,
+        eagerness: int = 1,
     ) -> tuple[bytes, int, Stack] | None:
         """A shortest way to the end, or to where the frame in use is left, and where it leads.
 
-        None: it is too far to see, or as long as `below` or longer.
+        None: it is too far to see, or as long as `below` or longer.  With more `eagerness` it is sooner found, and no shortest
+        one.
         """
         self._holding.clear()
         ground = depth_of(stack) - 1 if leave else -1
@@ -232,7 +242,7 @@ class Completions:
                     came[after] = (node, label)
                     order += 1
                     # of equally good ones the furthest along first, and of those the latest
-                    heapq.heappush(queue, (cost + left, left, -order, after))
+                    heapq.heappush(queue, (cost + eagerness * left, left, -order, after))
         return None
 
     def _without_texts(self, state: int, stack: Stack) -> Any:

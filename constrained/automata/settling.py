@@ -13,6 +13,7 @@ from constrained.automata import a_labels, arrays, keys, object_frames, objects,
 from constrained.automata.constants import key_of, parsed
 from constrained.automata.machine import Machine
 from constrained.automata.pending import Pending
+from constrained.automata.phrases.keys import inside, plain, plain_return
 from grammars.errors import LimitExceeded
 from grammars.regular import NONE, is_endless
 
@@ -34,6 +35,11 @@ def settled(machine: Machine, state: int, then: int, text: bytes) -> int:
         text: what that frame has read, and possibly the byte before which it was left; what the frame of `state` itself has
             read if `looks_back`.
     """
+    within = inside(machine, state)
+    if within is not None:
+        (_, phrased, _, read, context), state = within
+        known: int = phrased.settled(settled(machine, state, plain_return(machine, then), text), read, context)
+        return known
     key = machine.key(state)
     if key[0] in a_labels.OPEN_STATES:
         return a_labels.settled(machine, state, text)
@@ -74,12 +80,12 @@ def _is_whole(text: bytes) -> bool:
 
 def looks_back(machine: Machine, state: int) -> bool:
     """Whether it takes the text of its own frame to tell what the open `state` stands for."""
-    return reads_keys(machine, state) or machine.key(state)[0] in a_labels.OPEN_STATES
+    return reads_keys(machine, state) or machine.key(plain(machine, state))[0] in a_labels.OPEN_STATES
 
 
 def reads_keys(machine: Machine, state: int) -> bool:
     """Whether the open `state` depends on nothing but the keys of its object."""
-    return machine.key(state)[0] is objects.expand_comma
+    return machine.key(plain(machine, state))[0] is objects.expand_comma
 
 
 def is_doubtful(machine: Machine, state: int) -> bool:
@@ -89,18 +95,22 @@ def is_doubtful(machine: Machine, state: int) -> bool:
     """
     if not machine.is_open(state):
         return False
-    function = machine.key(state)[0]
+    function = machine.key(plain(machine, state))[0]
     return function is arrays.expand_item or function in a_labels.OPEN_STATES
 
 
 def wants_new_key(machine: Machine, state: int) -> bool:
     """Whether another key has to come, and which ones have come is not known."""
-    key = machine.key(state)
+    key = machine.key(plain(machine, state))
     return key[0] is objects.expand_comma and bool(object_frames.loose(key[3]))
 
 
 def is_known(machine: Machine, then: int, outcome: int) -> bool:
     """Whether a frame that returns to `then` with `outcome` has not read a key that may have come before."""
+    within = inside(machine, -1 - then) if then < 0 else None
+    if within is not None:
+        (_, phrased, _, _), then = within
+        outcome = phrased.unpaired(outcome)
     key = machine.key(-1 - then) if then < 0 else ()
     return (
         not key
@@ -112,6 +122,7 @@ def is_known(machine: Machine, then: int, outcome: int) -> bool:
 
 def records(machine: Machine, then: int) -> bool:
     """Whether the text of a frame that returns to `then` (-1 - wait state, or a state) may have to be looked at."""
+    then = plain_return(machine, then)
     if then >= 0:
         return machine.is_open(then)
     key = machine.key(-1 - then)
@@ -122,6 +133,11 @@ def records(machine: Machine, then: int) -> bool:
 
 def textless(machine: Machine, state: int) -> Any:
     """What identifies a state but for the texts that it knows; None if it knows none."""
+    within = inside(machine, state)
+    if within is not None:
+        (function, phrased, _, *others), then = within
+        kind = textless(machine, then if then >= 0 else -1 - then)
+        return None if kind is None else (function, phrased, kind, *others)
     key = machine.key(state)
     if key[0].__module__ == arrays.__name__:
         strip = arrays.textless

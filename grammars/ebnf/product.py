@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from grammars.context_free import ContextFree, Embedded, Rule, Terminal
-from grammars.errors import LimitExceeded, UnsupportedFeature
+from grammars.errors import LimitExceeded
 from grammars.regular import NONE, Rx, intersect, moves
 from grammars.regular.charset import meet
 from grammars.regular.unfold import Unfolding, unfold
@@ -174,23 +174,19 @@ def _read(terminal: Terminal, state: Rx) -> set[Rx]:
     return ends
 
 
+def has_product(grammar: ContextFree) -> bool:
+    """Whether `product` can be made: no terminal is a grammar itself or looks ahead, none is ignored, lexing is not contextual."""
+    plain = all(not isinstance(one.language, Embedded) and not one.conditional for one in grammar.terminals)
+    return plain and grammar.lexing != "contextual" and not grammar.ignored
+
+
 def product(grammar: ContextFree, condition: Rx) -> ContextFree:
     """The grammar of the sentences that are in a regular language; special tokens count as no text.
 
+    Args:
+        grammar: one that `has_product`.
+
     Raises:
-        UnsupportedFeature: terminals that are grammars themselves or look ahead, ignored terminals, contextual lexing.
         LimitExceeded: the product is too large.
     """
-    for terminal in grammar.terminals:
-        if isinstance(terminal.language, Embedded):
-            raise UnsupportedFeature(
-                f"phrases within a grammar that holds another ({terminal.name}): what is sought could begin in one and "
-                "end in the other; give the inner one its own Phrases"
-            )
-        if terminal.conditional:
-            raise UnsupportedFeature(f"phrases within a grammar whose terminal {terminal.name} looks ahead")
-    if grammar.lexing == "contextual" or grammar.ignored:
-        raise UnsupportedFeature(
-            "phrases within a Lark grammar that ignores text or has a contextual lexer: write the space into its rules"
-        )
     return _Product(grammar).made(condition)

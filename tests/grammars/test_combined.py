@@ -23,7 +23,7 @@ from grammars import (
     SpecialToken,
     UnsupportedFeature,
 )
-from grammars.combined import load, regular
+from grammars.combined import followed, load, regular
 from grammars.context_free import Embedded
 from grammars.gbnf import load as load_gbnf
 from grammars.lark import load as load_lark
@@ -135,9 +135,16 @@ def test_a_token_among_phrases_is_no_text() -> None:
         Lark('start: "a"', lexer="contextual"), Lark('start: "a" start "b" | /c(?!d)/'),
     ],
 )  # fmt: skip
-def test_phrases_that_cannot_be_followed_are_refused(within: Grammar) -> None:
-    with pytest.raises(UnsupportedFeature, match="hrases within"):
+def test_phrases_within_what_has_no_product_of_rules_are_followed_byte_by_byte(within: Grammar) -> None:
+    assert followed(Phrases("y", "x", Phrases("z", within=within))) == Phrases(["y", "z"], "x", within)
+    with pytest.raises(UnsupportedFeature, match="followed byte by byte"):
         load(Phrases(banned="x", within=within))
+
+
+def test_phrases_within_what_is_regular_or_has_rules_alone_are_not_followed() -> None:
+    for within in (Regex("a+"), Gbnf('root ::= "(" root ")" | "a"'), Lark('start: "(" start ")" | "a"')):
+        assert followed(Phrases(banned="x", within=within)) is None
+        assert followed(within) is None
 
 
 def test_reasoning_is_free_text_between_marks_and_then_the_grammar() -> None:

@@ -10,10 +10,12 @@ from constrained.automata.machine import Key, Machine
 from constrained.automata.schema_start import schema_start
 from constrained.automata.transitions import Transitions
 from constrained.kernels.tables import PASSING, pop_before, push
+from grammars.combined import followed
 from grammars.context_free.scans import Cut, Scan
 from grammars.endings import Ending
 from grammars.errors import UnsupportedFeature
 from grammars.regular import ALL, Rx
+from grammars.values import Phrases
 
 _IN_NUMBERS = sum(1 << byte for byte in b"0123456789.eE+-")
 
@@ -40,6 +42,12 @@ def expand_leave(machine: Machine, outcome: int, parser: Parser | None = None) -
 def embedded_start(machine: Machine, parser: Parser, number: int) -> int:
     """The state before a terminal that is a grammar of its own."""
     grammar = parser.embedded[number]
+    if isinstance(grammar, Phrases):
+        from constrained.automata.phrases.start import phrases_start
+
+        phrases = followed(grammar)
+        assert phrases is not None
+        return phrases_start(machine, phrases)
     if not isinstance(grammar, Ending):
         return schema_start(machine, grammar)
     from constrained.automata.context_free.start import context_free_start  # which imports this

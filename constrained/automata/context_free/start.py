@@ -10,8 +10,8 @@ from constrained.automata.context_free.kept_grammars import kept
 from constrained.automata.context_free.parser import Parser
 from constrained.automata.context_free.states import grammar_start
 from constrained.automata.machine import Machine
+from grammars.combined import followed, regular
 from grammars.combined import load as load_combined
-from grammars.combined import regular
 from grammars.context_free import ContextFree, Embedded, Rule, SpecialToken, Terminal
 from grammars.context_free.inlining import Resolved, inlined
 from grammars.context_free.nullable import nullable_symbols
@@ -21,13 +21,16 @@ from grammars.values import Gbnf, Grammar, JsonSchema, Lark, Phrases
 
 
 def is_context_free(grammar: Grammar) -> bool:
-    """Whether the grammar is parsed as a context-free one: it is neither a schema nor plainly regular.
+    """Whether the grammar is parsed as a context-free one: it is no schema, not plainly regular, and has no phrases that are
+    followed beside a machine.
 
     Raises:
         GrammarError: what its parts raise.
     """
     if isinstance(grammar, (JsonSchema, Lark)):
         return isinstance(grammar, Lark)
+    if followed(grammar) is not None:
+        return False
     return regular(grammar.within if isinstance(grammar, Phrases) else grammar) is None
 
 
@@ -82,6 +85,14 @@ def _resolved(embedded: Embedded) -> Resolved:
         return _ending(grammar)
     if isinstance(grammar, JsonSchema):
         return None
+    phrases = followed(grammar)
+    if phrases is not None:
+        if isinstance(phrases.within, JsonSchema):
+            return None
+        raise UnsupportedFeature(
+            f"Phrases within {type(phrases.within).__name__} as a part of another grammar, where they are followed byte by byte; "
+            "put Phrases around the whole, or around its schemas"
+        )
     if not is_context_free(grammar):
         return regular(grammar)
     found = _loaded(grammar)
