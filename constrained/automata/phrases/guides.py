@@ -11,7 +11,7 @@ from constrained.automata.phrases.keys import expand_followed, expand_passing, p
 from constrained.kernels.survey import FAR
 
 if TYPE_CHECKING:
-    from constrained.automata.completions import Stack
+    from constrained.automata.stacks import Stack
 
 
 class _Inside:

@@ -33,7 +33,7 @@ _MOST_TRIED = 256
 QUOTE = 0x22
 
 if TYPE_CHECKING:
-    from constrained.automata.completions import Stack
+    from constrained.automata.stacks import Stack
 
 
 class Phrased:

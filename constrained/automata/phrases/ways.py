@@ -20,8 +20,8 @@ from grammars.effort import spend
 from grammars.errors import LimitExceeded
 
 if TYPE_CHECKING:
-    from constrained.automata.completions import Stack
     from constrained.automata.phrases.product import Phrased
+    from constrained.automata.stacks import Stack
 
 Edge = tuple[int, int, int, int, int]
 EVERY = (1 << (t.END_OF_TEXT + 1)) - 1
