@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeVar, overload
 
+from constrained.async_stream import AsyncTextStream
 from constrained.llm import LLM
 from constrained.prompts import Prompt, with_schema
-from constrained.requests import TextRequest
-from constrained.results import Generation, StreamEvent
-from constrained.schema_input import partial_reader, read_schema
-from constrained.streaming import as_generation
-from engine.batching import Request, RequestHandle
-from engine.generation import Token
+from constrained.reasoning import ReasoningOptions
+from constrained.replies import Reply, ReplyPlan
+from constrained.reply_streams import AsyncReplyStream
+from constrained.results import Generation
+from constrained.schema_input import read_schema
+from constrained.tool_loop import ToolRun, run_tools_async
+from constrained.tools import ToolCall
 from engine.model import Model
+
+__all__ = ["AsyncLLM", "AsyncTextStream"]
 
 T = TypeVar("T")
 
@@ -79,6 +82,63 @@ class AsyncLLM:
         """
         return self.stream(with_schema(prompt, read_schema(schema).description), schema, **options)
 
+    async def reply(
+        self,
+        messages: Prompt,
+        *,
+        tools: Sequence[Any] = (),
+        tool_choice: str | Mapping[str, Any] = "auto",
+        parallel: bool = True,
+        tool_format: str = "auto",
+        constraint: Any = None,
+        reasoning: bool | ReasoningOptions | None = None,
+        priority: int = 0,
+        **options: Any,
+    ) -> Reply:
+        """As `LLM.reply`; `priority` and options are those of `stream`."""
+        return await self.stream_reply(
+            messages, tools=tools, tool_choice=tool_choice, parallel=parallel, tool_format=tool_format, constraint=constraint,
+            reasoning=reasoning, priority=priority, **options,
+        ).result()  # fmt: skip
+
+    def stream_reply(
+        self,
+        messages: Prompt,
+        *,
+        tools: Sequence[Any] = (),
+        tool_choice: str | Mapping[str, Any] = "auto",
+        parallel: bool = True,
+        tool_format: str = "auto",
+        constraint: Any = None,
+        reasoning: bool | ReasoningOptions | None = None,
+        priority: int = 0,
+        **options: Any,
+    ) -> AsyncReplyStream:
+        """As `LLM.stream_reply`: `async for part in llm.stream_reply(...)`; what is refused is refused by the first part."""
+
+        def plan() -> ReplyPlan:
+            return self.llm.planner.plan(
+                messages, tools=tools, tool_choice=tool_choice, parallel=parallel, tool_format=tool_format, content=constraint,
+                reasoning=reasoning,
+            )  # fmt: skip
+
+        def text(made: ReplyPlan) -> AsyncTextStream:
+            return self.stream(made.ids, made.constraint, priority=priority, **options)
+
+        return AsyncReplyStream(plan, text)
+
+    async def call_tool(
+        self, messages: Prompt, tools: Sequence[Any], tool_choice: Any = "required", **options: Any
+    ) -> ToolCall | None:
+        """As `LLM.call_tool`."""
+        reply = await self.reply(messages, tools=tools, tool_choice=tool_choice, parallel=False, **options)
+        return reply.calls[0] if reply.calls else None
+
+    async def run_tools(self, messages: Prompt, tools: Sequence[Any], *, max_steps: int = 8, **options: Any) -> ToolRun:
+        """As `LLM.run_tools`.  Tools may be coroutine functions, which are awaited; others run in a thread; the calls of one
+        answer are carried out side by side."""
+        return await run_tools_async(self, messages, tools, max_steps, options)
+
     async def close(self, *, cancel: bool = False) -> None:
         """Takes no more requests and waits for those that are there, or cancels them.  The `LLM` decodes no more batches."""
         await asyncio.to_thread(self.llm.engine.stop, cancel=cancel)
@@ -88,111 +148,3 @@ class AsyncLLM:
 
     async def __aexit__(self, error: type[BaseException] | None, *rest: object) -> None:
         await self.close(cancel=error is not None)
-
-
-class AsyncTextStream(AsyncIterator[StreamEvent]):
-    """Events of one generation in the batch engine.
-
-    Leaving its `async with` block, `aclose`, or cancelling the task that waits for it cancels the request and frees its
-    memory.  `result` waits for what is left and hands back the whole.
-
-    Attributes:
-        written: characters that the events so far hold.
-    """
-
-    def __init__(self, llm: LLM, prompt: Prompt, constraint: Any, priority: int, options: dict[str, Any]) -> None:
-        self._llm = llm
-        options = dict(options)
-        self._partial = partial_reader(constraint) if options.pop("partial", False) else None
-        self._arguments = prompt, constraint, options
-        self._priority = priority
-        self._text: TextRequest | None = None
-        self._handle: RequestHandle | None = None
-        self._tokens: asyncio.Queue[Token | None] = asyncio.Queue()
-        self._pieces: list[str] = []
-        self._ended = False
-        self.written = 0
-
-    async def start(self) -> Self:
-        """Prepares and queues the request, unless that is done; everything that can be refused is refused here.
-
-        Raises:
-            As `AsyncLLM.generate`.
-        """
-        if self._handle is None:
-            # Encoding, compiling and the first mask may take milliseconds, which the event loop has not got.
-            text, request = await asyncio.to_thread(self._prepare)
-            self._text, self._handle = text, self._llm.engine.enqueue(request)
-            # Holding the queue and not the stream: a stream that nobody holds any more cancels its request.
-            events, tokens = asyncio.get_running_loop(), self._tokens
-            self._handle.listen(lambda token: _post(events, tokens, token))
-        return self
-
-    async def __anext__(self) -> StreamEvent:
-        """The next token's event.
-
-        Raises:
-            StopAsyncIteration: the generation is finished.
-            Otherwise as `start`, and what ended the generation.
-        """
-        await self.start()
-        assert self._text is not None and self._handle is not None
-        if self._ended:
-            raise StopAsyncIteration
-        try:
-            token = await self._tokens.get()
-        except asyncio.CancelledError:
-            self._handle.cancel()
-            raise
-        if token is None:
-            self._ended = True
-            self._handle.result()  # an error is raised here
-            self._pieces.append(self._text.decoding.flush())
-            raise StopAsyncIteration
-        text = self._text.decoding.push(token.token_id)
-        self._pieces.append(text)
-        self.written += len(text)
-        value = None if self._partial is None else self._partial.push(text)
-        return StreamEvent(text, token.token_id, token.logprob, value)
-
-    async def result(self) -> Generation:
-        """Waits for what is left; the whole generation, its text checked against the schema.
-
-        Raises:
-            ResultError: the caller's type refuses what its schema allows.
-            Otherwise as `__anext__`.
-        """
-        async for _ in self:
-            pass
-        assert self._text is not None and self._handle is not None
-        return as_generation(self._handle.result(), "".join(self._pieces), self._text.parse)
-
-    async def aclose(self) -> None:
-        """Cancels what is left."""
-        if self._handle is not None:
-            self._handle.cancel()
-
-    async def __aenter__(self) -> Self:
-        return await self.start()
-
-    async def __aexit__(self, *error: object) -> None:
-        await self.aclose()
-
-    def __del__(self) -> None:
-        handle = getattr(self, "_handle", None)
-        if handle is not None:
-            handle.cancel()
-
-    def _prepare(self) -> tuple[TextRequest, Request]:
-        prompt, constraint, options = self._arguments
-        text = self._llm.prepare(prompt, constraint, **options)
-        return text, self._llm.engine.engine.prepare(text.ids, **text.arguments, priority=self._priority)
-
-
-def _post(events: asyncio.AbstractEventLoop, tokens: asyncio.Queue[Token | None], token: Token | None) -> None:
-    """Called in the engine's thread; a loop that is closed listens no more, which cancels the request."""
-    if token is None:
-        with suppress(RuntimeError):
-            events.call_soon_threadsafe(tokens.put_nowait, token)
-    else:
-        events.call_soon_threadsafe(tokens.put_nowait, token)

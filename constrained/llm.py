@@ -18,6 +18,7 @@ from constrained.phases import Phases
 from constrained.prompts import Message, Prompt, as_messages, is_token_ids, with_schema
 from constrained.reasoning import ReasoningOptions
 from constrained.replies import Planner, Reply
+from constrained.reply_streams import ReplyStream
 from constrained.requests import EngineArguments, TextRequest
 from constrained.results import Generation
 from constrained.schema_input import partial_reader, read_schema
@@ -366,16 +367,33 @@ class LLM:
             UnsupportedFeature: a parameter schema that is not supported, or a combination that cannot be told apart.
             Otherwise as `generate_json`.
         """
+        return self.stream_reply(
+            messages, tools=tools, tool_choice=tool_choice, parallel=parallel, tool_format=tool_format, constraint=constraint,
+            reasoning=reasoning, **options,
+        ).result()  # fmt: skip
+
+    def stream_reply(
+        self,
+        messages: Prompt,
+        *,
+        tools: Sequence[Any] = (),
+        tool_choice: str | Mapping[str, Any] = "auto",
+        parallel: bool = True,
+        tool_format: str = "auto",
+        constraint: Any = None,
+        reasoning: bool | ReasoningOptions | None = None,
+        **options: Any,
+    ) -> ReplyStream:
+        """The parts of `reply` as they come (`grammars.tool_calls.Event`): of words, thoughts, and calls with their arguments.
+
+        Raises:
+            As `reply`; everything that can be refused is refused here.
+        """
         plan = self.planner.plan(
             messages, tools=tools, tool_choice=tool_choice, parallel=parallel, tool_format=tool_format, content=constraint,
             reasoning=reasoning,
         )  # fmt: skip
-        reader = plan.reader()
-        with self.stream(plan.ids, plan.constraint, **options) as stream:
-            events = [part for event in stream for part in reader.push(event)]
-            generation = stream.result()
-        events += reader.close(generation.text[stream.written :])
-        return plan.finished(events, generation)
+        return ReplyStream(plan, self.stream(plan.ids, plan.constraint, **options))
 
     def call_tool(
         self, messages: Prompt, tools: Sequence[Any], tool_choice: Any = "required", **options: Any

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import asyncio
+import functools
+import threading
 from typing import Any
 
 import pytest
@@ -7,7 +10,7 @@ import pytest
 from constrained import LLM, Sampling, SchemaError
 from constrained.errors import ToolStepsExceeded
 from constrained.replies import Reply
-from constrained.tool_loop import run_tools
+from constrained.tool_loop import run_tools, run_tools_async
 from constrained.tools import checked_call, read_tools
 
 
@@ -73,3 +76,53 @@ def test_a_whole_run_with_a_model(random_llm: LLM) -> None:
     run = random_llm.run_tools("go", [double], max_tokens=10, sampling=sampling)
     assert run.content
     assert run.messages[-1]["content"] == run.content
+
+
+class AsyncScripted(Scripted):
+    async def reply(self, messages: Any, tools: Any, **options: Any) -> Reply:  # type: ignore[override]
+        return super().reply(messages, tools, **options)
+
+
+def test_coroutine_functions_are_awaited_side_by_side() -> None:
+    meeting = asyncio.Barrier(2)
+
+    async def double(number: int) -> int:
+        """Doubles, once two are at it."""
+        await meeting.wait()
+        return 2 * number
+
+    async def run() -> Any:
+        model = AsyncScripted(['{"number": 2}', '{"number": 3}'], "done")
+        return await asyncio.wait_for(run_tools_async(model, "go", [double], 4, {}), 60)  # type: ignore[arg-type]
+
+    found = asyncio.run(run())
+    assert [message["content"] for message in found.messages if message["role"] == "tool"] == ["4", "6"]
+    assert found.content == "done"
+
+
+def test_other_functions_run_beside_the_loop() -> None:
+    threads = set()
+
+    def double(number: int) -> int:
+        """Doubles."""
+        threads.add(threading.current_thread())
+        return 2 * number
+
+    model = AsyncScripted(['{"number": 2}'], "done")
+    found = asyncio.run(run_tools_async(model, "go", [double], 4, {}))  # type: ignore[arg-type]
+    assert found.messages[2]["content"] == "4"
+    assert threading.main_thread() not in threads
+
+
+def test_coroutine_functions_need_a_loop() -> None:
+    async def double(number: int) -> int:
+        return 2 * number
+
+    for tool in (double, functools.partial(double)):
+        with pytest.raises(SchemaError, match="awaits those"):
+            run_tools(Scripted("x"), "go", [tool], 4, {})  # type: ignore[arg-type]
+
+
+def test_limits_of_steps_hold_for_both() -> None:
+    with pytest.raises(ToolStepsExceeded, match="after 2 answers"):
+        asyncio.run(run_tools_async(AsyncScripted(*[['{"number": 2}']] * 3), "go", [double], 2, {}))  # type: ignore[arg-type]

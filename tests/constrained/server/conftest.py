@@ -115,3 +115,12 @@ def chunks(client: TestClient, path: str = "/v1/chat/completions", **body: Any) 
         lines = [line for line in response.iter_lines() if line]
     assert lines.pop() == "data: [DONE]"
     return [json.loads(line.removeprefix("data: ")) for line in lines]
+
+
+def alike(one: list[dict[str, Any]], other: list[dict[str, Any]]) -> None:
+    """The same tokens, and log-probabilities that differ by no more than batches of another shape make them."""
+    assert [entry["bytes"] for entry in one] == [entry["bytes"] for entry in other]
+    for first, second in zip(one, other, strict=True):
+        for a, b in zip([first, *first["top_logprobs"]], [second, *second["top_logprobs"]], strict=True):
+            assert a["token"] == b["token"]
+            assert a["logprob"] == pytest.approx(b["logprob"], abs=1e-4)

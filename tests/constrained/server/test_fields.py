@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 from fastapi.testclient import TestClient
 
-from .conftest import NOW, PERSON, TOOL, chat, chunks
+from .conftest import NOW, PERSON, TOOL, alike, chat, chunks
 
 SCHEMA = {"type": "json_schema", "json_schema": {"name": "p", "strict": True, "schema": PERSON}}
 LARK, GBNF = 'start: "a" "b"~1..3', 'root ::= "a" "b"+'
@@ -112,15 +112,6 @@ def test_a_stream_and_a_whole_answer_tell_the_same(client: TestClient, name: str
     details = "completion_tokens_details"
     assert usage[details] == found["usage"][details]
     assert (usage[details]["reasoning_tokens"] > 0) == any(one["reasoning"] for one in streamed)
-
-
-def alike(one: list[dict[str, Any]], other: list[dict[str, Any]]) -> None:
-    """The same tokens, and log-probabilities that differ by no more than batches of another shape make them."""
-    assert [entry["bytes"] for entry in one] == [entry["bytes"] for entry in other]
-    for first, second in zip(one, other, strict=True):
-        for a, b in zip([first, *first["top_logprobs"]], [second, *second["top_logprobs"]], strict=True):
-            assert a["token"] == b["token"]
-            assert a["logprob"] == pytest.approx(b["logprob"], abs=1e-4)
 
 
 def _fits(body: dict[str, Any], message: dict[str, Any], reason: str) -> None:
