@@ -31,11 +31,12 @@ if TYPE_CHECKING:
         UnsupportedFeature,
     )
     from constrained.limits import Limits
-    from constrained.llm import LLM, generate_json
+    from constrained.llm import LLM
     from constrained.matcher import Matcher
     from constrained.reasoning import ReasoningOptions
     from constrained.replies import Reply
     from constrained.results import Generation, Metrics, StreamEvent
+    from constrained.shared import generate_json
     from constrained.streaming import TextStream
     from constrained.tools import Tool, ToolCall
     from constrained.vocabulary import Vocabulary
@@ -109,7 +110,7 @@ _HOMES = {
     "ToolCalls": "grammars",
     "Vocabulary": "constrained.vocabulary",
     "fill_masks": "constrained.batch_masks",
-    "generate_json": "constrained.llm",
+    "generate_json": "constrained.shared",
 }
 
 

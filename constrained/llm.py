@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
@@ -10,16 +10,15 @@ from typing import Any, TypeVar, overload
 
 from constrained.batch import BatchProgress, generate_batch
 from constrained.beams import generate_beams
-from constrained.compile import Constraint, check_grammar, compile
 from constrained.kernel_notice import announce_compilation
 from constrained.limits import DEFAULT_LIMITS, Limits
-from constrained.options import MAX_WAITING, EngineOptions, format_size
-from constrained.phases import Phases
-from constrained.prompts import Message, Prompt, as_messages, is_token_ids, with_schema
+from constrained.options import MAX_WAITING, EngineOptions
+from constrained.preparing import prepare
+from constrained.prompts import Message, Prompt, with_schema
 from constrained.reasoning import ReasoningOptions
 from constrained.replies import Planner, Reply
 from constrained.reply_streams import ReplyStream
-from constrained.requests import EngineArguments, TextRequest
+from constrained.requests import TextRequest
 from constrained.results import Generation
 from constrained.schema_input import partial_reader, read_schema
 from constrained.speculations import Speculations
@@ -27,9 +26,9 @@ from constrained.streaming import BytesDecoding, Decoding, TextStream
 from constrained.tool_loop import ToolRun, run_tools
 from constrained.tools import ToolCall
 from constrained.vocabulary import Vocabulary
-from engine.batching import BatchEngine, EngineLoop
-from engine.batching.room import blocks_for
-from engine.errors import ContextError, TextError
+from engine.batching import EngineLoop
+from engine.batching.scheduler import Admission
+from engine.errors import TextError
 from engine.generation import CancelToken, generate
 from engine.loading import load_model
 from engine.loading.default_model import Progress
@@ -37,7 +36,6 @@ from engine.model import Model
 from engine.sampling import Sampling
 from engine.speculation.proposer import Proposer
 from engine.text import Text
-from grammars import Grammar, JsonSchema
 
 T = TypeVar("T")
 
@@ -52,8 +50,10 @@ class LLM:
         dtype: `"auto"` (on a CPU the first of int4, int8 and bfloat16 that passes the quality gate, see `engine.quality`),
             `"float32"`, `"bfloat16"`, `"float16"`, or `"int8"` and `"int4"`: packed weights for decoding on a CPU.
         draft_model: a smaller model, as `model`, for the proposers `"draft"` (the same tokens) and `"universal"` (other ones).
-        cache, proposer, lookahead, kv_memory, max_sequences, max_waiting: see `constrained.options.EngineOptions`; the
-            first three may be given per call too.
+        cache, proposer, lookahead, kv_memory, max_sequences, max_waiting, admission: see
+            `constrained.options.EngineOptions`; the first three may be given per call too.
+        context_length: most positions of a sequence, `None` for the model's own; see `engine.load_model`, which also says which
+            models can be stretched past theirs.
         limits: bounds of what grammars may cost; see `constrained.Limits`.
         progress: called with bytes done and bytes expected while a model is fetched.
 
@@ -79,20 +79,24 @@ class LLM:
         kv_memory: int | str | None = None,
         max_sequences: int = 64,
         max_waiting: int = MAX_WAITING,
+        admission: Admission = "promised",
+        context_length: int | None = None,
         limits: Limits = DEFAULT_LIMITS,
         progress: Progress | None = None,
     ) -> None:
         announce_compilation()
         self.limits = limits
-        self.options = EngineOptions(cache, proposer, lookahead, kv_memory, max_sequences, max_waiting)
+        self.options = EngineOptions(cache, proposer, lookahead, kv_memory, max_sequences, max_waiting, admission)
         self._engine: EngineLoop | None = None
         self._engine_lock = Lock()
         if isinstance(model, Model):
-            if device != "auto" or dtype != "auto":
-                raise ValueError("the model is loaded already, so device and dtype are settled; leave them out")
+            if device != "auto" or dtype != "auto" or context_length is not None:
+                raise ValueError(
+                    "the model is loaded already, so device, dtype and context_length are settled; leave them out"
+                )
             self.model = model
         else:
-            self.model = load_model(model, device, dtype, progress=progress)
+            self.model = load_model(model, device, dtype, context_length=context_length, progress=progress)
         if isinstance(draft_model, str | Path):
             draft_model = load_model(draft_model, device, dtype, progress=progress)
         self.draft_model = draft_model
@@ -206,7 +210,7 @@ class LLM:
             prompt, constraint, max_tokens=max_tokens, sampling=sampling, chat=chat, cancel=cancel,
             proposer=proposer, lookahead=lookahead,
         )  # fmt: skip
-        self._check_memory(options, len(request.ids) + max_tokens)
+        options.check_memory(self.model, len(request.ids) + max_tokens)
         tokens = generate(self.model, request.ids, **request.arguments, cache=options.cache)
         return TextStream(tokens, request.decoding, request.parse, reader)
 
@@ -227,22 +231,10 @@ class LLM:
         Raises:
             As `generate`, but for what only the engine can refuse.
         """
-        if not isinstance(max_tokens, int) or isinstance(max_tokens, bool) or max_tokens < 1:
-            raise ValueError(f"max_tokens={max_tokens!r} is not accepted; pass an integer of at least 1")
-        compiled, parse = self._read_constraint(constraint)
-        ids = self._encode(prompt, chat)
-        matcher = None if compiled is None else compiled.matcher(max_tokens=max_tokens)
-        decoding = self.decoding(constrained=matcher is not None)
-        arguments: EngineArguments = {
-            "sampling": sampling,
-            "constraint": matcher,
-            "max_new_tokens": max_tokens,
-            "eos_token_ids": self.text.eos_token_ids or None,
-            "cancel": cancel,
-            "speculation": self._speculations.of(self.options.for_call(None, proposer, lookahead)),
-            "group": compiled.grammar if isinstance(compiled, Constraint) else None,
-        }
-        return TextRequest(ids, arguments, decoding, parse)
+        return prepare(
+            self, prompt, constraint, max_tokens=max_tokens, sampling=sampling, chat=chat, cancel=cancel,
+            speculation=self._speculations.of(self.options.for_call(None, proposer, lookahead)),
+        )  # fmt: skip
 
     def decoding(self, *, constrained: bool) -> Decoding:
         """What turns the tokens of one output into text."""
@@ -262,9 +254,7 @@ class LLM:
         self.options.check_batching()
         with self._engine_lock:
             if self._engine is None:
-                blocks = blocks_for(self.model, self.options.kv_bytes, self.options.max_sequences)
-                batch = BatchEngine(self.model, blocks=blocks, max_sequences=self.options.max_sequences)
-                self._engine = EngineLoop(batch, max_waiting=self.options.max_waiting)
+                self._engine = self.options.make_loop(self.model)
             return self._engine
 
     def generate_batch(
@@ -444,59 +434,3 @@ class LLM:
     def _json_stream(self, prompt: Prompt, schema: Any, options: dict[str, Any]) -> TextStream:
         source = read_schema(schema)
         return self.stream(with_schema(prompt, source.description), schema, **options)
-
-    def _read_constraint(self, constraint: Any) -> tuple[Constraint | Phases | None, Callable[[str], Any] | None]:
-        """The compiled constraint, and how to read the finished text."""
-        if constraint is None:
-            return None, None
-        if isinstance(constraint, Constraint | Phases):
-            if constraint.vocabulary != self.vocabulary:
-                raise ValueError("the constraint was compiled for another vocabulary; compile it with llm.vocabulary")
-            return constraint, None
-        if isinstance(constraint, Grammar) and not isinstance(constraint, JsonSchema):
-            return compile(constraint, self.vocabulary, self.limits), None
-        source = read_schema(constraint)
-        check_grammar(source.grammar)  # what is wrong further down is said before the first token, too
-        return compile(source.grammar, self.vocabulary, self.limits), source.parse
-
-    def _encode(self, prompt: Prompt, chat: bool) -> list[int]:
-        if isinstance(prompt, str) and not chat:
-            return self.text.encode(prompt)
-        if is_token_ids(prompt):
-            return [int(token) for token in prompt]
-        return self.encode_messages(as_messages(prompt))
-
-    def _check_memory(self, options: EngineOptions, tokens: int) -> None:
-        limit = options.kv_bytes
-        if limit is None:
-            return
-        config = self.model.config
-        width = self.model.dtype.itemsize
-        needed = config.kv_values_per_token * tokens * width
-        if needed > limit:
-            raise ContextError(
-                f"{tokens} tokens need {format_size(needed)} for keys and values, more than kv_memory="
-                f"{format_size(limit)}: raise it, lower max_tokens or shorten the prompt"
-            )
-
-
-_shared: dict[str | None, LLM] = {}
-_shared_lock = Lock()
-
-
-def shared_llm(model: str | Path | None = None) -> LLM:
-    """The model that module-level calls use; loaded at the first call, then kept."""
-    key = None if model is None else str(model)
-    with _shared_lock:
-        if key not in _shared:
-            _shared[key] = LLM(model)
-        return _shared[key]
-
-
-@overload
-def generate_json(prompt: Prompt, schema: type[T], *, model: str | Path | None = None, **options: Any) -> T: ...
-@overload
-def generate_json(prompt: Prompt, schema: Any, *, model: str | Path | None = None, **options: Any) -> Any: ...
-def generate_json(prompt: Prompt, schema: Any, *, model: str | Path | None = None, **options: Any) -> Any:
-    """One JSON value that fits `schema`, from the default model or the one named; see `LLM.generate_json`."""
-    return shared_llm(model).generate_json(prompt, schema, **options)

@@ -5,9 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
+from engine.batching import BatchEngine, EngineLoop
 from engine.batching.loop import MAX_WAITING
+from engine.batching.room import blocks_for
+from engine.batching.scheduler import ADMISSIONS, Admission
 from engine.caches import NAMES as CACHE_NAMES
 from engine.caches import PagedCache
+from engine.errors import ContextError
+from engine.model import Model
 from engine.speculation.lookahead import check_lookahead
 from engine.speculation.names import check_name
 from engine.speculation.proposer import Proposer
@@ -39,8 +44,12 @@ class EngineOptions:
             `engine.speculation.NAMES`; several joined by "+"; or an `engine.speculation.Proposer` of one's own.
         lookahead: how many guesses are verified in one pass: `"adaptive"`, `"heuristic"`, or a number from 1 to 15.
         kv_memory: most memory that keys and values may take, in bytes or as `"2GiB"`; `None` sets no limit to a single
-            generation, and lets batches choose (`engine.batching.room.blocks_for`).
+            generation, and gives batches a quarter of what the host has available, 4 GiB at most, or four fifths of what a
+            CUDA device has free (`engine.batching.room.blocks_for`).
         max_sequences: most sequences that decode at the same time, at least 1.
+        admission: when a waiting request joins the batch: `"promised"`, as soon as the memory for all its tokens is there, so
+            that none ever gives memory back; `"optimistic"`, as soon as that for the tokens it has is there: more run at a
+            time, and when memory ends the last in order waits and is computed again (`engine.batching.scheduler`).
         max_waiting: most requests that wait for room in the batch, at least 1; further ones are refused.
 
     Raises:
@@ -53,6 +62,7 @@ class EngineOptions:
     kv_memory: int | str | None = None
     max_sequences: int = 64
     max_waiting: int = MAX_WAITING
+    admission: Admission = "promised"
 
     def __post_init__(self) -> None:
         if self.cache not in _CACHES:
@@ -62,6 +72,8 @@ class EngineOptions:
         check_lookahead(self.lookahead)
         if self.kv_memory is not None:
             object.__setattr__(self, "kv_memory", parse_size(self.kv_memory))
+        if self.admission not in ADMISSIONS:
+            raise ValueError(f"admission={self.admission!r} is not accepted; pass {' or '.join(map(repr, ADMISSIONS))}")
         for name in ("max_sequences", "max_waiting"):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
@@ -84,6 +96,25 @@ class EngineOptions:
             raise ValueError(
                 f"cache={self.cache!r} is not accepted for batches, which are paged; pass 'auto' or 'paged'"
             )
+
+    def check_memory(self, model: Model, tokens: int) -> None:
+        """Raises ContextError where keys and values of so many tokens take more than `kv_memory`."""
+        needed = model.config.kv_values_per_token * tokens * model.dtype.itemsize
+        if self.kv_bytes is not None and needed > self.kv_bytes:
+            raise ContextError(
+                f"{tokens} tokens need {format_size(needed)} for keys and values, more than kv_memory="
+                f"{format_size(self.kv_bytes)}: raise it, lower max_tokens or shorten the prompt"
+            )
+
+    def make_loop(self, model: Model) -> EngineLoop:
+        """A batch engine for these options.
+
+        Raises:
+            EngineError: `kv_memory` is less than one block of keys and values.
+        """
+        blocks = blocks_for(model, self.kv_bytes, self.max_sequences)
+        batch = BatchEngine(model, blocks=blocks, max_sequences=self.max_sequences, admission=self.admission)
+        return EngineLoop(batch, max_waiting=self.max_waiting)
 
     @property
     def kv_bytes(self) -> int | None:

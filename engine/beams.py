@@ -94,7 +94,7 @@ def beam_search(
     """
     sampling = GREEDY if sampling is None else sampling
     _check(beams, constraint, sampling)
-    check_lengths(len(ids), max_new_tokens, model.config.context_length)
+    check_lengths(len(ids), max_new_tokens, model.config)
     clock = Stopwatch()
     with clock.step():
         ends = model.config.eos_token_ids if eos_token_ids is None else tuple(eos_token_ids)

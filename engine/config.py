@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from engine.errors import ModelFileError, UnknownArchitecture
+from engine.errors import ContextError, ModelFileError, UnknownArchitecture
 
 RopeKind = Literal["default", "linear", "dynamic", "llama3", "yarn", "longrope"]
 ROPE_KINDS: tuple[RopeKind, ...] = ("default", "linear", "dynamic", "llama3", "yarn", "longrope")
@@ -20,14 +20,16 @@ class RopeConfig:
 
     Attributes:
         theta: base of the geometric series of frequencies.
-        kind: `"default"`, `"linear"` (positions divided by `factor`), `"dynamic"` (unscaled up to `original_context`,
-            beyond which this engine does not go), `"llama3"`, `"yarn"` (Peng et al. 2023) or `"longrope"` (Ding et al.
-            2024; with its short factors, up to `original_context`).
+        kind: `"default"`, `"linear"` (positions divided by `factor`), `"dynamic"` (a base that grows with the context),
+            `"llama3"`, `"yarn"` (Peng et al. 2023) or `"longrope"` (Ding et al. 2024).
         factor: stretch of the context.
         original_context: context length of the pretraining, in tokens.
         low_frequency_factor, high_frequency_factor: the band that `"llama3"` interpolates in.
         beta_fast, beta_slow, attention_factor, mscale, mscale_all_dim, truncate: see YaRN, section 3.
-        short_factors: divisors of the frequencies of `"longrope"`, one per frequency.
+        short_factors, long_factors: divisors of the frequencies of `"longrope"`, one per frequency: up to `original_context`,
+            and past it.
+        longest: positions to which `"dynamic"` and `"longrope"` can be stretched; 0: they are as they are.
+        target: the context that their frequencies are for; up to `original_context`, or 0, they are those of the pretraining.
     """
 
     theta: float = 10_000.0
@@ -43,6 +45,14 @@ class RopeConfig:
     mscale_all_dim: float | None = None
     truncate: bool = True
     short_factors: tuple[float, ...] = ()
+    long_factors: tuple[float, ...] = ()
+    longest: int = 0
+    target: int = 0
+
+    @property
+    def is_stretched(self) -> bool:
+        """Whether the frequencies are those of a context past the original one."""
+        return self.target > self.original_context
 
 
 @dataclass(frozen=True)
@@ -150,6 +160,30 @@ class ModelConfig:
             raise ModelFileError(f"head dimension {self.rotated} is odd, but RoPE rotates pairs")
         if self.windows and len(self.windows) != self.layers:
             raise ModelFileError(f"windows of {len(self.windows)} layers for a model of {self.layers}")
+
+    def for_context(self, positions: int) -> ModelConfig:
+        """The same for sequences of up to so many positions.
+
+        RoPE of the kinds `"dynamic"` and `"longrope"` is stretched where that is past the original context, for all positions
+        and all sequences alike: its frequencies must not follow the length, since what is in a cache would not.
+
+        Raises:
+            ContextError: less than one position, or more than the model can do.
+        """
+        most = max(self.context_length, self.rope.longest)
+        if not 1 <= positions <= most:
+            raise ContextError(f"context_length={positions}: this model takes 1 to {most:,}")
+        if positions <= self.context_length:
+            return replace(self, context_length=positions)
+        return replace(self, context_length=positions, rope=replace(self.rope, target=positions))
+
+    @property
+    def longer_context(self) -> str:
+        """What to do where a sequence is too long, for the end of an error; empty where the model cannot be stretched."""
+        longest = self.rope.longest
+        if longest <= self.context_length:
+            return ""
+        return f"; or load it with context_length up to {longest}, which stretches its RoPE for all sequences"
 
     @property
     def group_size(self) -> int:

@@ -326,7 +326,7 @@ def generate(
             f"the proposer {speculation.proposer.name!r} needs hidden states, which {type(model).__name__} does not hand out"
         )
     prompt = ids.reshape(-1).tolist() if isinstance(ids, Tensor) else [int(token) for token in ids]
-    check_lengths(len(prompt), max_new_tokens, model.config.context_length)
+    check_lengths(len(prompt), max_new_tokens, model.config)
     clock = Stopwatch()
     with clock.step():
         sequence = SequenceState(
@@ -345,7 +345,7 @@ def generate(
         return TokenStream(model, kv_cache, prompt, sequence, clock, cancel, speculator)
 
 
-def check_lengths(prompt: int, new: int, context: int) -> None:
+def check_lengths(prompt: int, new: int, config: ModelConfig) -> None:
     """Raises unless a prompt of so many tokens and so many new ones make a generation in a context of that length.
 
     Raises:
@@ -355,13 +355,15 @@ def check_lengths(prompt: int, new: int, context: int) -> None:
         raise EngineError("the prompt is empty: give it at least one token (most models have one for the beginning)")
     if new < 1:
         raise EngineError(f"max_new_tokens={new}: ask for at least 1")
+    context = config.context_length
     if prompt >= context:
         raise ContextError(
             f"the prompt has {prompt} tokens, which fills the model's context of {context}: "
-            f"shorten it by at least {prompt - context + 1}"
+            f"shorten it by at least {prompt - context + 1}{config.longer_context}"
         )
     if prompt + new > context:
         raise ContextError(
             f"a prompt of {prompt} tokens and {new} new ones do not fit into the model's context of {context}: "
             f"lower max_tokens to {context - prompt}, or shorten the prompt by {prompt + new - context}"
+            f"{config.longer_context}"
         )

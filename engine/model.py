@@ -46,7 +46,7 @@ class Model:
         self._checked: dict[tuple[tuple[str, Any], ...], Quality] = {}
         self._embedding = weights["embedding.weight"]
         self.device, self.dtype = self._embedding.device, self._embedding.dtype
-        factors = weights.get("rope.factors")
+        factors = weights.get("rope.long_factors" if config.rope.is_stretched else "rope.factors")
         rotary = RotaryEmbedding(config.rope, config.rotated, self.device, self.dtype, factors)
         local = rotary
         if config.local_rope is not None:
@@ -208,7 +208,7 @@ class Model:
         if longest > self.config.context_length:
             raise ContextError(
                 f"{longest} tokens do not fit into the model's context of {self.config.context_length}: "
-                "shorten the prompt or lower max_tokens"
+                f"shorten the prompt or lower max_tokens{self.config.longer_context}"
             )
 
     def _counts(self, batch: int, new: int, lengths: Sequence[int] | None) -> tuple[int, ...]:

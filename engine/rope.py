@@ -29,10 +29,19 @@ def frequencies(rope: RopeConfig, head_dim: int, factors: Tensor | None = None) 
     if rope.kind == "llama3":
         return _llama3(rope, plain), 1.0
     if rope.kind == "longrope":
-        return plain / torch.tensor(rope.short_factors), _longrope_attention_factor(rope)
+        divisors = rope.long_factors if rope.is_stretched else rope.short_factors
+        return plain / torch.tensor(divisors), _longrope_attention_factor(rope)
+    if rope.kind == "dynamic" and rope.is_stretched:
+        return 1.0 / _ntk_base(rope, head_dim) ** exponents, 1.0
     if rope.kind == "yarn":
         return _yarn(rope, plain, head_dim), _yarn_attention_factor(rope)
     return plain, 1.0
+
+
+def _ntk_base(rope: RopeConfig, head_dim: int) -> float:
+    """The base that turns the slowest plane as far at the end of `target` as the plain one at that of the original context."""
+    stretch = rope.factor * rope.target / rope.original_context - (rope.factor - 1.0)
+    return float(rope.theta * stretch ** (head_dim / (head_dim - 2)))
 
 
 def _llama3(rope: RopeConfig, plain: Tensor) -> Tensor:

@@ -29,8 +29,19 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     model.add_argument("--device", default="auto", help="auto, cpu, cuda (auto)")
     model.add_argument("--dtype", default="auto", help="auto, bfloat16, float16, float32, int8, int4 (auto)")
-    model.add_argument("--kv-memory", metavar="SIZE", help="memory of keys and values, as 2GiB")
+    model.add_argument(
+        "--kv-memory",
+        metavar="SIZE",
+        help="memory of keys and values, as 2GiB (a quarter of the free, at most 4GiB; on CUDA four fifths)",
+    )
     model.add_argument("--max-sequences", type=int, default=64, metavar="N", help="sequences that run at a time (64)")
+    model.add_argument(
+        "--admission", choices=["promised", "optimistic"], default="promised",
+        help="whether a request waits for the memory of all its tokens, or for that of its prompt (promised)",
+    )  # fmt: skip
+    model.add_argument(
+        "--context-length", type=int, metavar="N", help="most positions of a sequence (the model's context)"
+    )
     model.add_argument(
         "--max-waiting", type=int, default=256, metavar="N", help="requests that may wait for room (256)"
     )
@@ -124,6 +135,8 @@ def _load(options: argparse.Namespace) -> Any:
         kv_memory=options.kv_memory,
         max_sequences=options.max_sequences,
         max_waiting=options.max_waiting,
+        admission=options.admission,
+        context_length=options.context_length,
         limits=Limits(step_seconds=options.grammar_seconds),
     )
 

@@ -88,7 +88,7 @@ def read_rope(config: Fields, given: Fields, context: int, theta: float | None =
     base = float(given.get("rope_theta") or config.get("rope_theta") or theta or 10_000.0)
     kind = given.get("rope_type") or given.get("type") or "default"
     kind = "longrope" if kind == "su" else kind
-    original = _original(config, given, context)
+    original = context if kind == "dynamic" else _original(config, given, context)
     factor = given.get("factor")
     if factor is None:
         factor = context / original if kind in ("yarn", "longrope") else 1.0
@@ -102,17 +102,20 @@ def read_rope(config: Fields, given: Fields, context: int, theta: float | None =
     }
     optional = {ours: given[theirs] for ours, theirs in names.items() if given.get(theirs) is not None}
     if kind == "longrope":
-        if "short_factor" not in given:
-            raise ModelFileError("config.json has RoPE scaling 'longrope' but no 'short_factor': take a whole model")
-        optional["short_factors"] = tuple(float(factor) for factor in given["short_factor"])
+        for name in ("short_factor", "long_factor"):
+            if name not in given:
+                raise ModelFileError(f"config.json has RoPE scaling 'longrope' but no {name!r}: take a whole model")
+            optional[f"{name}s"] = tuple(float(factor) for factor in given[name])
+        optional["longest"] = context
+    if kind == "dynamic":
+        optional["longest"] = int(context * max(1.0, float(factor)))
     return RopeConfig(base, rope_kind(kind), float(factor), original, **optional)
 
 
 def usable_context(config: Fields, given: Fields, context: int) -> int:
-    """The context that is computed: `"dynamic"` and `"longrope"` turn all keys anew past the original one, which keys
-    already cached do not follow, so it ends where that would begin."""
+    """The context without `ModelConfig.for_context`: that of the pretraining where RoPE has other frequencies past it."""
     kind = given.get("rope_type") or given.get("type") or "default"
-    return min(context, _original(config, given, context)) if kind in ("dynamic", "longrope", "su") else context
+    return min(context, _original(config, given, context)) if kind in ("longrope", "su") else context
 
 
 def _original(config: Fields, given: Fields, context: int) -> int:

@@ -137,7 +137,7 @@ def _plain(field: _Fields, common: Changes) -> Changes:
 
 
 def _phi3(field: _Fields, common: Changes) -> Changes:
-    """Long contexts have two sets of divisors as tensors, of which those for the original context are used."""
+    """Long contexts have two sets of divisors as tensors: for the original context, and for one past it."""
     changes: Changes = {"rotary_dim": int(field("rope.dimension_count", common["head_dim"]))}
     context = common["context_length"]
     original = int(field("rope.scaling.original_context_length", context))
@@ -146,7 +146,7 @@ def _phi3(field: _Fields, common: Changes) -> Changes:
         changes["context_length"] = original
         changes["rope"] = RopeConfig(
             common["rope"].theta, "longrope", factor=context / original, original_context=original,
-            attention_factor=attention or None,
+            attention_factor=attention or None, longest=context,
         )  # fmt: skip
     return changes
 

@@ -3,8 +3,7 @@ prompt, one draw for all that have logits, and another as long as drafts hold.""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from itertools import compress
 from time import perf_counter
@@ -12,20 +11,19 @@ from time import perf_counter
 import torch
 from torch import Tensor
 
+from engine.batching.drawing import Drawing
 from engine.batching.masks import MaskFiller
-from engine.batching.request import Request
+from engine.batching.request import Booked, Request
 from engine.batching.scheduler import Admission, Scheduler
 from engine.batching.usage import Usage
 from engine.caches import BlockPool, PagedCache
-from engine.constraint import Row, TokenConstraint
+from engine.constraint import TokenConstraint
 from engine.errors import EngineError, SpeculationError
 from engine.generation import CancelToken, Output, check_lengths
-from engine.metrics import Part
 from engine.model import Model
-from engine.sampling import GREEDY, Draw, EmptyRow, InvalidLogits, Sampling
+from engine.sampling import GREEDY, InvalidLogits, Sampling
 from engine.sampling.chain import check_token_ids
-from engine.sampling.sampler import Sampler
-from engine.sequence import SequenceState, step_masks
+from engine.sequence import SequenceState
 from engine.speculation.block import Block
 from engine.speculation.draft import Target
 from engine.speculation.speculation import Speculation
@@ -74,7 +72,7 @@ class BatchEngine:
         )
         self._masks = MaskFiller(threaded=mask_thread)
         self.steps = self.forwards = 0
-        self._sampler: Sampler | None = None
+        self._drawing = Drawing(model.config.vocab_size, model.device)
 
     def add(
         self,
@@ -131,7 +129,7 @@ class BatchEngine:
                 "generate alone, or take another proposer"
             )
         prompt, config = [int(token) for token in ids], self.model.config
-        check_lengths(len(prompt), max_new_tokens, config.context_length)
+        check_lengths(len(prompt), max_new_tokens, config)
         sequence = SequenceState(
             prompt,
             GREEDY if sampling is None else sampling,
@@ -144,7 +142,7 @@ class BatchEngine:
         check_token_ids(sequence.row, config.vocab_size)
         request = Request(sequence, priority, cancel, created=created)
         self.scheduler.check(request)
-        with _part([request], "mask"):
+        with Booked([request], "mask"):
             sequence.settle()
         if speculation is not None:
             request.speculator = speculation.begin(sequence, request.clock, group)
@@ -194,7 +192,7 @@ class BatchEngine:
         if drawing and len(drawing) == len(ready):
             first = logits[0] if len(logits) == 1 else torch.cat(logits)
         while drawing:
-            self._draw(drawing, first)
+            self._drawing.draw(drawing, first)
             first = None
             drawing = [request for request in drawing if request.block.is_open and not request.is_finished]
         for request in ready:
@@ -240,7 +238,7 @@ class BatchEngine:
             if request.speculator is not None:
                 try:
                     request.block = request.speculator.draft(
-                        partial(self._sampler_alone, request.sequence), partial(self._target, request),
+                        partial(self._drawing.sampler_alone, request.sequence), partial(self._target, request),
                         room=self._room(request, len(requests)), rows=len(requests),
                     )  # fmt: skip
                 except Exception as error:  # a proposer's or a constraint's own
@@ -303,7 +301,7 @@ class BatchEngine:
         counts = [len(row) for row in rows]
         widest = max(counts)
         ids = torch.tensor([[*row, *[0] * (widest - len(row))] for row in rows], device=self.model.device)
-        with _part(requests, "forward"):
+        with Booked(requests, "forward"):
             logits = self.model.forward(
                 ids,
                 self._cache_over(requests),
@@ -315,28 +313,6 @@ class BatchEngine:
             request.computed += count
             request.forwards += 1
         return logits
-
-    def _draw(self, requests: Sequence[Request], logits: Tensor | None = None) -> None:
-        """A token for each of the requests, whose blocks have logits for one: `logits` [requests, vocab]."""
-        sequences = [request.sequence for request in requests]
-        with _part(requests, "sample"):
-            sampler = self._sampler_of(requests)
-            if logits is None:
-                logits = torch.cat([request.block.logits for request in requests])
-            guesses = [request.block.guess for request in requests]
-            draws: Sequence[Draw | Exception]
-            try:
-                draws = sampler.sample(logits, *step_masks(sequences, logits.device), guesses=guesses)
-            except (EmptyRow, InvalidLogits):
-                draws = [self._draw_alone(request) for request in requests]
-        tokens = [self._accept(request, draw) for request, draw in zip(requests, draws, strict=True)]
-        sampler.commit(tokens)
-        for request, token in zip(requests, tokens, strict=True):
-            if token is None:
-                request.block.close()
-                continue
-            self._settle(request, request.block.take(token))
-            request.times.append(perf_counter())
 
     def _conclude(self, request: Request) -> None:
         """After the draws of a step: what did not hold is taken back, who is finished leaves."""
@@ -359,63 +335,3 @@ class BatchEngine:
         request.computed = min(request.computed, max(0, len(request.tokens) - 1))
         self.scheduler.remove(request)
         request.close()
-
-    def _sampler_of(self, requests: Sequence[Request]) -> Sampler:
-        """The sampler of these rows, made anew where they are not those of the last step."""
-        rows = tuple(request.sequence.row for request in requests)
-        if self._sampler is None or self._sampler.rows != rows:
-            self._sampler = Sampler(rows, self.model.config.vocab_size, self.model.device)
-        return self._sampler
-
-    def _sampler_alone(self, sequence: SequenceState) -> Sampler:
-        return Sampler([sequence.row], self.model.config.vocab_size, self.model.device)
-
-    def _draw_alone(self, request: Request) -> Draw | Exception:
-        """A row that cannot be drawn from must not end the others."""
-        sequence, block = request.sequence, request.block
-        dictated = sequence.dictated()
-        if dictated is not None:
-            return dictated
-        sampler = self._sampler_alone(sequence)
-        try:
-            masks = step_masks([sequence], block.logits.device)
-            return sampler.sample(block.logits, *masks, guesses=[block.guess])[0]
-        except (EmptyRow, InvalidLogits) as error:
-            return error
-
-    def _accept(self, request: Request, draw: Draw | Exception) -> int | None:
-        """The token that goes on the request's output, if any; an error ends the request and no other."""
-        if isinstance(draw, Exception):
-            request.error = draw
-            return None
-        try:
-            with _part([request], "mask"):
-                return draw.token_id if request.sequence.accept(draw) else None
-        except Exception as error:  # a constraint's own
-            request.error = error
-            return None
-
-    def _settle(self, request: Request, mask: Row | None) -> None:
-        """Finishes a request that has reached its end; the mask of one that goes on may wait for the next forward pass."""
-        sequence = request.sequence
-        try:
-            with _part([request], "mask"):
-                # Drafts begin with the mask, so it is there before them.
-                needed = mask is not None or request.speculator is not None or sequence.constraint is None
-                request.settled = needed or sequence.may_end
-                if request.settled:
-                    sequence.settle(mask)
-        except Exception as error:  # a constraint's or a stop condition's own
-            request.error = error
-
-
-@contextmanager
-def _part(requests: Sequence[Request], part: Part) -> Iterator[None]:
-    """Books the time of a part of a step on those that take part in it."""
-    start = perf_counter()
-    try:
-        yield
-    finally:
-        seconds = perf_counter() - start
-        for request in requests:
-            request.parts[part] += seconds

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import cache
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 
@@ -49,16 +51,23 @@ def fill(requests: Sequence[Request]) -> None:
         kinds.setdefault(type(request.sequence.constraint), []).append(request)
     for together in kinds.values():
         first = together[0].sequence.constraint
-        if len(together) == 1 or not isinstance(first, BatchConstraint) or not _fill_together(first, together):
-            for request in together:
-                _fill_alone(request)
+        if first is not None and len(together) > 1 and _fills_together(type(first)) and _fill_together(first, together):
+            continue
+        for request in together:
+            _fill_alone(request)
     seconds = (perf_counter() - start) / max(1, len(requests))
     for request in requests:
         request.parts["mask"] += seconds
         request.settled = True
 
 
-def _fill_together(kind: BatchConstraint, requests: Sequence[Request]) -> bool:
+@cache
+def _fills_together(kind: type) -> bool:
+    """Whether many constraints of a kind are asked in one call; to ask a protocol takes longer than the call."""
+    return issubclass(kind, BatchConstraint)
+
+
+def _fill_together(kind: Any, requests: Sequence[Request]) -> bool:
     """False where one of them fails: each is to be filled alone then, so that the others do not."""
     sequences = [request.sequence for request in requests]
     masks = [sequence.mask for sequence in sequences]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from time import perf_counter
 
 from engine.caches.blocks import BlockTable
 from engine.caches.plan import required_blocks
@@ -118,3 +120,20 @@ class Request:
             cached_prompt_tokens=self.cached,
             **self.clock.speculation(),
         )
+
+
+class Booked:
+    """Books the time of a part of a step on those that take part in it; entered for every token, so it is kept short."""
+
+    __slots__ = ("_part", "_requests", "_start")
+
+    def __init__(self, requests: Sequence[Request], part: Part) -> None:
+        self._requests, self._part = requests, part
+
+    def __enter__(self) -> None:
+        self._start = perf_counter()
+
+    def __exit__(self, *error: object) -> None:
+        seconds = perf_counter() - self._start
+        for request in self._requests:
+            request.parts[self._part] += seconds

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+from pathlib import Path
 
 import torch
 
@@ -12,6 +14,9 @@ from engine.model import Model
 CPU_SHARE = 0.25
 """Share of the host's available memory that keys and values get by default."""
 
+CPU_MOST = 4 * 2**30
+"""Bytes of the host that they get at most by default."""
+
 CUDA_SHARE = 0.8
 """Share of a device's free memory that they get."""
 
@@ -20,8 +25,9 @@ def blocks_for(model: Model, kv_bytes: int | None, max_sequences: int, block_siz
     """Blocks of `block_size` positions for keys and values.
 
     Args:
-        kv_bytes: memory that they may take.  `None`: a quarter of what the host has available, or four fifths of what a
-            CUDA device has free; never more than `max_sequences` sequences as long as the model's context would fill.
+        kv_bytes: memory that they may take.  `None`: a quarter of what the host has available, 4 GiB at most, or four fifths
+            of what a CUDA device has free; never more than `max_sequences` sequences as long as the model's context would
+            fill.
 
     Raises:
         EngineError: not even one block fits.
@@ -45,10 +51,23 @@ def free_bytes(device: torch.device) -> int:
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
         return int(free * CUDA_SHARE)
-    return int(_available_on_host() * CPU_SHARE)
+    return min(CPU_MOST, int(_available_on_host() * CPU_SHARE))
 
 
 def _available_on_host() -> int:
+    return int(min(_available_to_all(), _available_to_group()))
+
+
+def _available_to_group() -> float:
+    """What a control group, a container's say, leaves to its processes."""
+    try:
+        limit, used = (Path("/sys/fs/cgroup", name).read_text("ascii") for name in ("memory.max", "memory.current"))
+        return max(0, int(limit) - int(used))
+    except (OSError, ValueError):  # no such group, or "max"
+        return math.inf
+
+
+def _available_to_all() -> int:
     try:
         with open("/proc/meminfo", encoding="ascii") as file:
             for line in file:

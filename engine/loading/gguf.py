@@ -181,10 +181,12 @@ def read_weights(file: GgufFile, config: ModelConfig, device: torch.device, dtyp
         return tensor.to(device, dtype)
 
     weights = fuse_weights(config, get, norms_from_one=False)
-    # Divisors of the frequencies: Llama 3's, and of Phi-3's two sets that of the original context.
-    factors = "rope_factors_short.weight" if config.rope.kind == "longrope" else "rope_freqs.weight"
-    if factors in file.tensors or config.rope.kind == "longrope":
-        weights["rope.factors"] = file.tensor(factors).float()
+    # Divisors of the frequencies: Llama 3's, and Phi-3's two sets.
+    if config.rope.kind == "longrope":
+        weights["rope.factors"] = file.tensor("rope_factors_short.weight").float()
+        weights["rope.long_factors"] = file.tensor("rope_factors_long.weight").float()
+    elif "rope_freqs.weight" in file.tensors:
+        weights["rope.factors"] = file.tensor("rope_freqs.weight").float()
     return weights
 
 

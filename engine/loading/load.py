@@ -24,6 +24,7 @@ def load_model(
     device: str | torch.device = "auto",
     dtype: str | torch.dtype = "auto",
     *,
+    context_length: int | None = None,
     progress: Progress | None = None,
 ) -> Model:
     """Loads a model with its tokenizer and chat template.
@@ -35,16 +36,20 @@ def load_model(
         dtype: a dtype or its name; `"int8"` or `"int4"`: bfloat16 with packed weights for decoding (`engine.packed`;
             CPU only); `"auto"`: bfloat16 where the device multiplies it in hardware, else float32, and for a GGUF on the
             CPU the fastest packing that the quality gate lets through (`engine.loading.packing`).
+        context_length: most positions of a sequence; `None`: the model's context, which for RoPE of the kinds `"dynamic"` and
+            `"longrope"` is that of the pretraining.  Past it these are stretched, for short sequences too: see
+            `ModelConfig.for_context`.
         progress: called with bytes done and bytes expected while something is fetched.
 
     Raises:
+        ContextError: a context that the model does not have.
         ModelError: see `engine.errors`; each with one line that says what to do.
     """
     chosen_device = choose_device(device)  # before anything is fetched for it
     chosen_dtype, packing = choose_numbers(dtype, chosen_device)
     place = locate(path, progress)
     if place.is_dir():
-        config = safetensors.read_config(place)
+        config = _for_context(safetensors.read_config(place), context_length)
         weights = safetensors.read_weights(place, config, chosen_device, chosen_dtype)
         if packing is not None:
             weights = pack_weights(weights, packing)
@@ -52,7 +57,12 @@ def load_model(
     if dtype == "auto" and chosen_device.type == "cpu" and chosen_dtype == torch.bfloat16:
         packing = default_packing(prepared.quality_record(place), lambda: _gguf_entry(place, chosen_dtype))
     config, weights, text = _gguf_entry(place, chosen_dtype, packing)
+    config = _for_context(config, context_length)
     return Model(config, {name: weight.to(chosen_device) for name, weight in weights.items()}, text)
+
+
+def _for_context(config: ModelConfig, positions: int | None) -> ModelConfig:
+    return config if positions is None else config.for_context(positions)
 
 
 def _gguf_entry(path: Path, dtype: torch.dtype, packing: Packing | None = None) -> Entry:

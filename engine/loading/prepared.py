@@ -27,7 +27,7 @@ from engine.loading.folders import models_folder
 from engine.loading.safetensors import open_safetensors, read_json
 from engine.text import Text
 
-FORMAT = 1
+FORMAT = 2
 """Goes up whenever the fused layout, the dequantisation or the tokenizer made from a GGUF changes."""
 
 LARGEST = 2 << 30

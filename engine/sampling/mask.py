@@ -66,6 +66,45 @@ def allowed_tokens(row: NDArray[np.uint32]) -> NDArray[np.int64]:
     return words[where] * 32 + bit
 
 
+def best_allowed(
+    logits: Tensor, rows: NDArray[np.uint32], constrained: Sequence[bool] | None = None
+) -> tuple[Tensor, Tensor]:
+    """The best token of each row under its mask, as of `apply_mask(logits, rows, constrained)`, and its score; on the host.
+
+    The best token of all is the best under the mask too where it is allowed; only the other rows are masked, one by one, in a
+    piece of memory that stays in the processor's cache.
+
+    Args:
+        logits: float32 [batch, vocab] on a CPU.
+        rows, constrained: as in `apply_mask`.
+
+    Returns:
+        int64 [batch], ties going to the lowest id, and float32 [batch]: `-inf` where nothing is allowed, and NaN where one
+        stands anywhere in the row.
+    """
+    values = logits.numpy()
+    batch, vocab_size = values.shape
+    tokens = values.argmax(-1)
+    best = values[np.arange(batch), tokens]
+    room: NDArray[np.float32] | None = None
+    table = _byte_table(torch.float32).view(np.float32)
+    for at in range(batch):
+        token = int(tokens[at])
+        if (constrained is not None and not constrained[at]) or np.isnan(best[at]):
+            continue
+        row = rows[at]
+        if token >> 5 < len(row) and int(row[token >> 5]) >> (token & 31) & 1:
+            continue
+        if room is None:
+            room = np.empty((rows.shape[1] * 4, 8), np.float32)
+        np.take(table, row.view(np.uint8), axis=0, out=room, mode="clip")
+        masked = room.reshape(-1)[:vocab_size]
+        np.minimum(masked, values[at, : len(masked)], out=masked)
+        tokens[at] = masked.argmax()
+        best[at] = masked[tokens[at]]
+    return torch.from_numpy(tokens), torch.from_numpy(best)
+
+
 def _ceiling_on_host(rows: Rows, dtype: torch.dtype) -> Tensor:
     """[batch, 32 * words] of +inf (allowed) and -inf, by a table with the eight entries of each byte."""
     words = rows.cpu().numpy() if isinstance(rows, Tensor) else rows

@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -18,7 +19,7 @@ from engine.sampling import processors
 from engine.sampling.chain import Chain, SamplerRow
 from engine.sampling.coupling import Guess, couple
 from engine.sampling.errors import EmptyRow, InvalidLogits
-from engine.sampling.mask import Masks
+from engine.sampling.mask import Masks, best_allowed
 from engine.sampling.outcome import GIVE_WAY, Draw, Fallback, HardRule, TokenLogprob
 from engine.sampling.uniform import ACCEPT_LANE, DRAW_LANE, uniform
 
@@ -62,10 +63,7 @@ class Sampler:
             EmptyRow: nothing is left to draw in a row, and its `on_empty` is `"error"` or cannot help.
         """
         self._check_shape(logits)
-        scores = self.chain.scores(logits, masks, constrained)
-        tokens, final = self._draw(scores, guesses)
-        # Under greedy the score of the token drawn is the row's best, without another pass over the row.
-        best = scores.gather(-1, tokens.unsqueeze(-1)).squeeze(-1) if self._all_greedy else scores.amax(-1)
+        tokens, best, final = self._chosen(logits, masks, constrained, guesses)
         ids, peaks = torch.stack((tokens.double(), best.double())).tolist()
         sound = [index for index, peak in enumerate(peaks) if math.isfinite(peak)]
         logprobs = self._logprobs({index: int(ids[index]) for index in sound}, final)
@@ -101,6 +99,28 @@ class Sampler:
     def rollback(self, counts: Sequence[int]) -> None:
         """Take the last `counts` tokens of each row back that were committed."""
         self.chain.rollback(counts)
+
+    def _chosen(
+        self,
+        logits: Tensor,
+        masks: Masks | None,
+        constrained: Sequence[bool] | None,
+        guesses: Sequence[Guess | None] | None,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Tokens int64 [batch], the best score of each row, and the logits [batch, vocab] that tokens are reported under."""
+        if (
+            self._all_greedy
+            and not self._has_logprobs
+            and isinstance(masks, np.ndarray)
+            and logits.device.type == "cpu"
+        ):
+            scores = self.chain.scores(logits)
+            return *best_allowed(scores, masks, constrained), scores
+        scores = self.chain.scores(logits, masks, constrained)
+        tokens, final = self._draw(scores, guesses)
+        # Under greedy the score of the token drawn is the row's best, without another pass over the row.
+        best = scores.gather(-1, tokens.unsqueeze(-1)).squeeze(-1) if self._all_greedy else scores.amax(-1)
+        return tokens, best, final
 
     def _draw(self, scores: Tensor, guesses: Sequence[Guess | None] | None = None) -> tuple[Tensor, Tensor]:
         """Tokens int64 [batch], and the logits [batch, vocab] of the distributions that they are reported under."""

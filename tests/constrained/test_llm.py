@@ -21,8 +21,8 @@ from constrained import (
     Sampling,
     SchemaError,
     compile,
+    shared,
 )
-from constrained import llm as front_door
 from constrained.streaming import BytesDecoding
 from engine.errors import ContextError, EngineError, TextError
 
@@ -323,17 +323,31 @@ def test_a_constraint_of_another_vocabulary_is_refused(random_llm: LLM, make_voc
         random_llm.generate("go", compile(Regex("a"), make_vocabulary()))
 
 
-def test_a_loaded_model_has_its_device_already(random_llm: LLM) -> None:
+@pytest.mark.parametrize("settled", [{"device": "cpu"}, {"dtype": "float32"}, {"context_length": 64}])
+def test_a_loaded_model_has_its_device_and_context_already(random_llm: LLM, settled: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="loaded already"):
-        LLM(random_llm.model, device="cpu")
+        LLM(random_llm.model, **settled)
+
+
+def test_batches_are_admitted_as_the_option_says_and_come_out_the_same(random_llm: LLM) -> None:
+    prompts = [f"go {at}" for at in range(6)]
+    texts = []
+    for admission in ("promised", "optimistic"):
+        llm = LLM(random_llm.model, admission=admission, kv_memory=40_000, proposer="none")  # type: ignore[arg-type]
+        scheduler = llm.engine.engine.scheduler
+        assert scheduler.admission == admission
+        texts.append([each.text for each in llm.generate_batch(prompts, Point, max_tokens=40)])
+        assert (scheduler.preemptions > 0) == (admission == "optimistic")
+        assert llm.engine.usage().used_blocks == 0
+    assert texts[0] == texts[1]
 
 
 def test_the_module_level_call_keeps_its_model(random_llm: LLM, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Any] = []
-    monkeypatch.setattr(front_door, "_shared", {})
-    monkeypatch.setattr(front_door, "LLM", lambda model: made.append(model) or random_llm)
+    monkeypatch.setattr(shared, "_shared", {})
+    monkeypatch.setattr(shared, "LLM", lambda model: made.append(model) or random_llm)
     for _ in range(2):
-        assert isinstance(front_door.generate_json("go", Point, max_tokens=60), Point)
+        assert isinstance(shared.generate_json("go", Point, max_tokens=60), Point)
     assert made == [None]
 
 

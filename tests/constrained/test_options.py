@@ -44,6 +44,7 @@ def test_proposers_go_by_name_by_names_joined_or_as_objects(options: dict[str, A
         {"max_sequences": 0},
         {"max_sequences": True},
         {"max_sequences": "8"},
+        {"admission": "hopeful"},
     ],
 )
 def test_options_that_nobody_knows_are_refused_with_what_is_accepted(options: dict[str, Any]) -> None:

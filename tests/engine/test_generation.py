@@ -25,7 +25,9 @@ class ToyModel:
     """Logits that depend on the whole text; remembers what it was asked to run."""
 
     def __init__(self, context_length: int = 300, override: Callable[[list[int]], Tensor | None] | None = None) -> None:
-        self.config: Any = SimpleNamespace(vocab_size=VOCAB, context_length=context_length, eos_token_ids=(EOS,))
+        self.config: Any = SimpleNamespace(
+            vocab_size=VOCAB, context_length=context_length, longer_context="", eos_token_ids=(EOS,)
+        )
         self.device = torch.device("cpu")
         self.override = override
         self.calls: list[list[int]] = []

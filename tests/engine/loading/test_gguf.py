@@ -154,6 +154,12 @@ def test_a_model_written_as_gguf_computes_the_same(
         assert model.config.context_length == 256
         assert model.config.eos_token_ids == (95, 94)
         assert model.text is not None and model.text.encode("ab") == [0]
+    if "longrope" in variant:
+        ids = torch.arange(600).view(2, 300) % 97
+        with torch.no_grad():
+            expected = published(ids, use_cache=False).logits
+        model = load_model(path, device="cpu", dtype="float32", context_length=300)
+        torch.testing.assert_close(model.forward(ids, logits="all"), expected, rtol=1e-4, atol=1e-4)
 
 
 def test_pairing_halves_undoes_the_conversion() -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from engine.sampling import allowed_tokens, apply_mask, row_words
 from engine.sampling import mask as mask_module
+from engine.sampling.mask import best_allowed
 
 DTYPES = [torch.float32, torch.float16, torch.bfloat16]
 
@@ -104,3 +105,30 @@ def test_the_ids_of_a_row_come_back_in_order(tokens: set[int]) -> None:
 
 def test_a_row_has_a_word_for_each_32_logits() -> None:
     assert [row_words(size) for size in (1, 32, 33, 49152)] == [1, 1, 2, 1536]
+
+
+@given(
+    vocab_size=st.integers(1, 200),
+    words=st.integers(1, 8),
+    batch=st.integers(1, 4),
+    density=st.sampled_from([0.0, 0.02, 0.5, 1.0]),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_the_best_allowed_token_is_that_of_the_masked_row(
+    vocab_size: int, words: int, batch: int, density: float, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    rows = np.packbits(rng.random((batch, words * 32)) < density, axis=1, bitorder="little").view(np.uint32)
+    constrained = rng.integers(0, 4, batch).astype(bool).tolist()
+    logits = torch.from_numpy(rng.integers(-2, 3, (batch, vocab_size)).astype(np.float32))  # full of ties
+    logits[rng.integers(0, 2, (batch, vocab_size)).astype(bool)] = -torch.inf
+    if rng.integers(0, 2):
+        logits[0, rng.integers(0, min(vocab_size, words * 32))] = rng.choice([np.nan, np.inf])
+    before = logits.clone()
+    masked = apply_mask(logits, rows, constrained)
+    tokens, best = best_allowed(logits, rows, constrained)
+    for at in range(batch):
+        assert torch.equal(best[at].nan_to_num(123.0), masked[at].amax().nan_to_num(123.0))
+        if torch.isfinite(best[at]):
+            assert int(tokens[at]) == int(masked[at].argmax())
+    assert torch.equal(logits.nan_to_num(123.0), before.nan_to_num(123.0))

@@ -35,7 +35,9 @@ class ToyModel:
     """Logits that depend on the last two tokens; notes what it was asked to run, and behind what."""
 
     def __init__(self, seed: int = 1, sharpness: float = 2.0, vocab: int = VOCAB, context: int = 10_000) -> None:
-        self.config: Any = SimpleNamespace(vocab_size=vocab, context_length=context, eos_token_ids=(EOS,))
+        self.config: Any = SimpleNamespace(
+            vocab_size=vocab, context_length=context, longer_context="", eos_token_ids=(EOS,)
+        )
         self.device = torch.device("cpu")
         generator = torch.Generator().manual_seed(seed)
         self.table = torch.randn(vocab, vocab, vocab, generator=generator) * sharpness

@@ -1,0 +1,93 @@
+"""The draws of a step: a token for every request that has logits, and what becomes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import perf_counter
+
+import torch
+from torch import Tensor
+
+from engine.batching.request import Booked, Request
+from engine.constraint import Row
+from engine.sampling import Draw, EmptyRow, InvalidLogits
+from engine.sampling.sampler import Sampler
+from engine.sequence import SequenceState, step_masks
+
+
+class Drawing:
+    """Draws for the requests of one engine, and lets their sequences move; an error ends one request and no other."""
+
+    def __init__(self, vocab_size: int, device: torch.device) -> None:
+        self._vocab_size, self._device = vocab_size, device
+        self._sampler: Sampler | None = None
+
+    def draw(self, requests: Sequence[Request], logits: Tensor | None = None) -> None:
+        """A token for each of the requests, whose blocks have logits for one: `logits` [requests, vocab]."""
+        sequences = [request.sequence for request in requests]
+        with Booked(requests, "sample"):
+            sampler = self._sampler_of(requests)
+            if logits is None:
+                logits = torch.cat([request.block.logits for request in requests])
+            guesses = [request.block.guess for request in requests]
+            draws: Sequence[Draw | Exception]
+            try:
+                draws = sampler.sample(logits, *step_masks(sequences, logits.device), guesses=guesses)
+            except (EmptyRow, InvalidLogits):
+                draws = [self._draw_alone(request) for request in requests]
+        tokens = [self._accept(request, draw) for request, draw in zip(requests, draws, strict=True)]
+        sampler.commit(tokens)
+        for request, token in zip(requests, tokens, strict=True):
+            if token is None:
+                request.block.close()
+                continue
+            self._settle(request, request.block.take(token))
+            request.times.append(perf_counter())
+
+    def _sampler_of(self, requests: Sequence[Request]) -> Sampler:
+        """The sampler of these rows, made anew where they are not those of the last step."""
+        rows = tuple(request.sequence.row for request in requests)
+        if self._sampler is None or self._sampler.rows != rows:
+            self._sampler = Sampler(rows, self._vocab_size, self._device)
+        return self._sampler
+
+    def sampler_alone(self, sequence: SequenceState) -> Sampler:
+        return Sampler([sequence.row], self._vocab_size, self._device)
+
+    def _draw_alone(self, request: Request) -> Draw | Exception:
+        """A row that cannot be drawn from must not end the others."""
+        sequence, block = request.sequence, request.block
+        dictated = sequence.dictated()
+        if dictated is not None:
+            return dictated
+        sampler = self.sampler_alone(sequence)
+        try:
+            masks = step_masks([sequence], block.logits.device)
+            return sampler.sample(block.logits, *masks, guesses=[block.guess])[0]
+        except (EmptyRow, InvalidLogits) as error:
+            return error
+
+    def _accept(self, request: Request, draw: Draw | Exception) -> int | None:
+        """The token that goes on the request's output, if any; an error ends the request and no other."""
+        if isinstance(draw, Exception):
+            request.error = draw
+            return None
+        try:
+            with Booked([request], "mask"):
+                return draw.token_id if request.sequence.accept(draw) else None
+        except Exception as error:  # a constraint's own
+            request.error = error
+            return None
+
+    def _settle(self, request: Request, mask: Row | None) -> None:
+        """Finishes a request that has reached its end; the mask of one that goes on may wait for the next forward pass."""
+        sequence = request.sequence
+        try:
+            with Booked([request], "mask"):
+                # Drafts begin with the mask, so it is there before them.
+                needed = mask is not None or request.speculator is not None or sequence.constraint is None
+                request.settled = needed or sequence.may_end
+                if request.settled:
+                    sequence.settle(mask)
+        except Exception as error:  # a constraint's or a stop condition's own
+            request.error = error
