@@ -11,7 +11,14 @@ FOLDER = Path(__file__).parent
 
 def main() -> int:
     """Run each script with its defaults; the exit status of the first that fails, or 0."""
-    for script in ("decode.py", "constrained_step.py", "batch.py", "speculate.py", "regex_patterns.py"):
+    for script in (
+        "decode.py",
+        "constrained_step.py",
+        "batch.py",
+        "speculate.py",
+        "masks_ahead.py",
+        "regex_patterns.py",
+    ):
         print(f"== benchmarks/{script}", flush=True)
         status = subprocess.run([sys.executable, str(FOLDER / script)], check=False).returncode
         if status:

@@ -146,6 +146,11 @@ class Budget:
             needed += growth
         return len(numbers)
 
+    def are_far(self, matcher: Matcher, numbers: Sequence[int]) -> bool:
+        """Whether none of the rows `numbers`, from the matcher's own on, each allowing a token to the next, comes near the
+        budget."""
+        return self.far_along(numbers, self.bytes_needed(matcher)) == len(numbers)
+
     def pass_by(self, count: int) -> None:
         """The matcher has committed so many tokens, far from the budget."""
         self._plans.extend([None] * count)

@@ -14,7 +14,7 @@ from constrained.errors import TokenRejected
 from constrained.kernels import handles as h
 from constrained.kernels import machine as m
 from constrained.kernels import tables as t
-from constrained.kernels.ahead import rows_ahead
+from constrained.kernels.ahead import rows_ahead, rows_there_and_back
 from constrained.kernels.forced import forced_bytes
 from constrained.masks.row_store import CellsFull
 from constrained.vocabulary import VocabularyError
@@ -136,7 +136,19 @@ class Matcher(Committed):
 
         Rows after the first token that is not allowed are empty.
         """
-        count = self._go_ahead(tokens, rows)
+        store = self.store
+        fits = rows.dtype == np.uint32 and rows.flags.c_contiguous and rows.shape[1:] == store.row_shape
+        count = 0
+        if fits and not self._finished and len(rows) > len(tokens):
+            numbers = np.empty(len(tokens) + 1, dtype=np.int64)
+            ids, memo, budget = np.fromiter(tokens, np.int64, len(tokens)), self._machine.memo, self._budget
+            written = rows_there_and_back(
+                self._handles, store.rows.handles, memo, self._own, self._registers, ids, numbers, rows
+            )
+            if written and (budget is None or budget.are_far(self, numbers[:written].tolist())):
+                return
+            if budget is not None:
+                count = self._go_ahead(budget, ids, numbers, rows)
         try:
             for token in tokens[count:]:
                 self.fill_mask(rows[count])
@@ -150,23 +162,18 @@ class Matcher(Committed):
         finally:
             self.rollback(count)
 
-    def _go_ahead(self, tokens: Sequence[int], rows: NDArray[np.uint32]) -> int:
+    def _go_ahead(
+        self, budget: Budget, ids: NDArray[np.int64], numbers: NDArray[np.int64], rows: NDArray[np.uint32]
+    ) -> int:
         """Write the rows that are known and commit their tokens, as far as nothing is to be looked at; how many tokens."""
-        store = self.store.rows
-        fits = rows.dtype == np.uint32 and rows.flags.c_contiguous and rows.shape[1:] == self.store.row_shape
-        if self._finished or not fits or len(rows) <= len(tokens):
-            return 0
-        numbers = np.empty(len(tokens) + 1, dtype=np.int64)
-        needed = 0 if self._budget is None else self._budget.bytes_needed(self)
-        ids = np.array(tokens, dtype=np.int64)
-        memo = self._machine.memo
+        store, memo = self.store.rows, self._machine.memo
+        needed = budget.bytes_needed(self)
         done = rows_ahead(self._handles, store.handles, memo, self._own, self._registers, ids, numbers, rows)
-        self._tokens.extend(tokens[:done])
+        self._tokens.extend(ids[:done].tolist())
         known = numbers[:done].tolist()
         exact = next((at for at, number in enumerate(known) if number in store.open_tokens), done)
-        if self._budget is not None:
-            exact = min(exact, self._budget.far_along(known, needed))
-            self._budget.pass_by(done)
+        exact = min(exact, budget.far_along(known, needed))
+        budget.pass_by(done)
         self.rollback(done - exact)
         return exact
 

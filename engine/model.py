@@ -168,9 +168,20 @@ class Model:
             rotary.reach(positions)
 
     @torch.inference_mode()
-    def states(self, input_ids: Tensor, cache: Cache | None = None) -> Tensor:
-        """What `head` makes logits of: the states behind the last layer, [batch, new, hidden]; otherwise as `forward`."""
-        return self._states(input_ids, cache, (input_ids.shape[1],) * input_ids.shape[0])
+    def states(
+        self,
+        input_ids: Tensor,
+        cache: Cache | None = None,
+        *,
+        lengths: Sequence[int] | None = None,
+        last: int | None = None,
+    ) -> Tensor:
+        """What `head` makes logits of: the states behind the last layer, [batch, new, hidden], or [batch, last, hidden] of
+        each row's last real tokens; otherwise as `forward`, with padding at the right."""
+        batch, new = input_ids.shape
+        counts = self._counts(batch, new, lengths)
+        hidden = self._states(input_ids, cache, counts)
+        return hidden if last is None else _last_few(hidden, counts, last)
 
     def _states(
         self, input_ids: Tensor, cache: Cache | None, counts: tuple[int, ...], layers: int | None = None

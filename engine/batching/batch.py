@@ -18,7 +18,7 @@ from engine.batching.scheduler import Admission, Scheduler
 from engine.batching.usage import Usage
 from engine.caches import BlockPool, PagedCache
 from engine.constraint import TokenConstraint
-from engine.errors import EngineError, SpeculationError
+from engine.errors import EngineError
 from engine.generation import CancelToken, Output, check_lengths
 from engine.model import Model
 from engine.sampling import GREEDY, InvalidLogits, Sampling
@@ -92,8 +92,7 @@ class BatchEngine:
 
         Raises:
             ContextError: prompt and `max_new_tokens` do not fit into the model's context.
-            EngineError: an empty prompt, a limit below 1, more blocks than there are, or a proposer that begins with hidden
-                states, which batches do not keep.
+            EngineError: an empty prompt, a limit below 1, or more blocks than there are.
             SamplingError: a token id outside the vocabulary.
         """
         request = self.prepare(
@@ -123,11 +122,6 @@ class BatchEngine:
             As `add`, and what the constraint raises.
         """
         created = perf_counter()
-        if speculation is not None and speculation.proposer.wants_state:
-            raise SpeculationError(
-                f"the proposer {speculation.proposer.name!r} begins with hidden states, which batches do not keep: "
-                "generate alone, or take another proposer"
-            )
         prompt, config = [int(token) for token in ids], self.model.config
         check_lengths(len(prompt), max_new_tokens, config)
         sequence = SequenceState(
@@ -251,7 +245,7 @@ class BatchEngine:
 
     def _target(self, request: Request) -> Target:
         cache = PagedCache.over(self.pool, [request.table], [request.computed])
-        return Target(cache, tuple(request.tokens[request.computed :]))
+        return Target(cache, tuple(request.tokens[request.computed :]), request.state)
 
     def _cache_over(self, requests: Sequence[Request]) -> PagedCache:
         return PagedCache.over(
@@ -302,12 +296,15 @@ class BatchEngine:
         widest = max(counts)
         ids = torch.tensor([[*row, *[0] * (widest - len(row))] for row in rows], device=self.model.device)
         with Booked(requests, "forward"):
-            logits = self.model.forward(
-                ids,
-                self._cache_over(requests),
-                lengths=None if min(counts) == widest else counts,
-                logits=widest if all_logits else 1,
-            )
+            cache, lengths = self._cache_over(requests), None if min(counts) == widest else counts
+            last = widest if all_logits else 1
+            if any(request.wants_state for request in requests):
+                states = self.model.states(ids, cache, lengths=lengths, last=last)
+                logits = self.model.head(states)
+                for request, count, row in zip(requests, counts, states, strict=True):
+                    request.states = row[-min(count, last) :] if request.wants_state else None
+            else:
+                logits = self.model.forward(ids, cache, lengths=lengths, logits=last)
         self.forwards += 1
         for request, count in zip(requests, counts, strict=True):
             request.computed += count
@@ -318,6 +315,8 @@ class BatchEngine:
         """After the draws of a step: what did not hold is taken back, who is finished leaves."""
         block = request.block
         block.close()
+        if request.states is not None:
+            request.state, request.states = request.states[block.accepted], None
         if request.computed >= len(request.tokens):
             request.computed = len(request.tokens) - 1
             self.pool.manager.truncate(request.table, request.computed)

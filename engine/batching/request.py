@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from time import perf_counter
 
+from torch import Tensor
+
 from engine.caches.blocks import BlockTable
 from engine.caches.plan import required_blocks
 from engine.errors import EngineError
@@ -38,6 +40,9 @@ class Request:
         clock: times and counts of its speculation.
         speculator: who guesses its tokens ahead.
         block: what was guessed for the step that runs.
+        state: the model's last hidden state before the token that is to be computed next, [hidden], for proposers that begin
+            with it; `None` where nobody wants it.
+        states: those behind the tokens of the step that runs from which the block draws, [len(draft) + 1, hidden].
     """
 
     sequence: SequenceState
@@ -58,6 +63,13 @@ class Request:
     clock: Stopwatch = field(default_factory=Stopwatch)
     speculator: Speculator | None = None
     block: Block = field(default_factory=Block)
+    state: Tensor | None = None
+    states: Tensor | None = None
+
+    @property
+    def wants_state(self) -> bool:
+        """Whether hidden states are to be kept for its proposer."""
+        return self.speculator is not None and self.speculator.wants_state
 
     @property
     def tokens(self) -> list[int]:

@@ -4,11 +4,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from engine import Sampling, generate
 from engine.batching import BatchEngine
-from engine.errors import EngineError
 from engine.model import Model
 from engine.speculation import (
     Combined,
@@ -16,12 +14,11 @@ from engine.speculation import (
     EarlyExit,
     Forced,
     HeadProposer,
-    LinearHead,
     NGram,
     Speculation,
     Suffix,
 )
-from tests.engine.speculation.toys import Guesser
+from tests.engine.speculation.toys import Guesser, fitted_head
 
 PROMPTS = [[5, 6, 7, 5, 6], list(range(3, 40)), [9], [11, 12, 13, 11, 12], list(range(60, 90)), [5, 8]]
 SAMPLINGS = [
@@ -94,10 +91,11 @@ def proposers(model: Model) -> dict[str, Any]:
         "itself": DraftModel(model, 97, 1.0, sampled=False),
         "some layers": DraftModel(model.with_layers([0, 2]), 97, 0.7, sampled=False),
         "early exit": EarlyExit(model, 2, sampled=False),
+        "a head": HeadProposer(model, fitted_head(model, PROMPTS[0]), sampled=False),
     }
 
 
-NAMES = ["nonsense", "look-ups", "itself", "some layers", "early exit"]
+NAMES = ["nonsense", "look-ups", "itself", "some layers", "early exit", "a head"]
 
 
 @pytest.mark.parametrize("lookahead", [3, 8, "adaptive"])
@@ -169,8 +167,24 @@ def test_a_proposer_that_fails_ends_its_request_and_no_other(random_model: Model
     assert engine.pool.manager.used == 0
 
 
-def test_a_proposer_of_states_is_refused(random_model: Model) -> None:
-    head = HeadProposer(random_model, LinearHead(torch.zeros(48, 96)))
-    engine = BatchEngine(random_model, blocks=4)
-    with pytest.raises(EngineError, match="'head' begins with hidden states, which batches do not keep"):
-        engine.add([5], speculation=Speculation(head, 2))
+def test_heads_guess_in_batches_what_they_guess_alone(random_model: Model) -> None:
+    """With chunks of prompts, prompts that others have computed, and rows that give their blocks back."""
+    head = HeadProposer(random_model, fitted_head(random_model, [5, 6, 7, 8, 9, 5]))
+    prompts = [[5, 6, 7, 8, 9, 5], list(range(3, 40)), [9, 5, 6], [5, 6, 7, 8, 9, 5]]
+    alone = [
+        generate(random_model, prompt, max_new_tokens=40, eos_token_ids=[], speculation=Speculation(head, 3)).result()
+        for prompt in prompts
+    ]
+    engine = BatchEngine(random_model, blocks=30, block_size=4, max_sequences=3, chunk=8, admission="optimistic")
+    requests = [
+        engine.add(prompt, max_new_tokens=40, eos_token_ids=[], speculation=Speculation(head, 3)) for prompt in prompts
+    ]
+    plain = engine.add([5, 6], max_new_tokens=40, eos_token_ids=[])
+    engine.run()
+    assert engine.scheduler.preemptions > 0
+    for request, expected in zip(requests, alone, strict=True):
+        found = engine.result(request)
+        assert found.token_ids == expected.token_ids
+        assert found.metrics.accepted > 5
+        assert request.state is not None and request.state.shape == (48,)
+    assert plain.state is None and engine.result(plain).metrics.drafted == 0

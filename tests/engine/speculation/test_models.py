@@ -13,9 +13,9 @@ from engine.caches import NAMES as CACHES
 from engine.errors import EngineError, SpeculationError
 from engine.model import Model
 from engine.sampling import Sampler, SamplerRow
-from engine.speculation import Combined, DraftModel, EarlyExit, HeadProposer, LinearHead, Speculation
+from engine.speculation import Combined, DraftModel, EarlyExit, HeadProposer, Speculation
 from engine.speculation.models import agreement, fitted, relative_cost
-from tests.engine.speculation.toys import Guesser
+from tests.engine.speculation.toys import Guesser, fitted_head
 
 PROMPT = [5, 6, 7, 8, 9, 5]
 
@@ -25,25 +25,18 @@ def _noise(tokens: list[int], most: int) -> list[int]:
     return [int(token) for token in rng.integers(3, 90, most if rng.random() < 0.5 else 0)]
 
 
-def _fitted_head(model: Model, length: int = 90) -> LinearHead:
-    """The linear head that guesses best on a text of the model's own, by least squares."""
-    text = generate(model, PROMPT, max_new_tokens=length, eos_token_ids=[]).result().token_ids
-    states = model.states(torch.tensor([text]))[0]
-    inputs = torch.cat((states[:-1], model.embed(torch.tensor(text[1:]))), dim=-1)
-    ridge = 1e-3 * torch.eye(inputs.shape[1])
-    return LinearHead(torch.linalg.solve(inputs.T @ inputs + ridge, inputs.T @ states[1:]).T)
-
-
 def proposers(model: Model, sampled: bool) -> dict[str, Any]:
     vocab = model.config.vocab_size
     return {
         "itself": DraftModel(model, vocab, 1.0, sampled=sampled),
         "some layers": DraftModel(model.with_layers([0, 2]), vocab, 0.7, sampled=sampled),
         "early exit": EarlyExit(model, 2, sampled=sampled),
-        "a head": HeadProposer(model, _fitted_head(model), sampled=sampled),
+        "a head": HeadProposer(model, fitted_head(model, PROMPT), sampled=sampled),
         "after nonsense": Combined([Guesser(_noise), DraftModel(model, vocab, 1.0, sampled=sampled)]),
         "exit after nonsense": Combined([Guesser(_noise), EarlyExit(model, 2, sampled=sampled)]),
-        "head after nonsense": Combined([Guesser(_noise), HeadProposer(model, _fitted_head(model), sampled=sampled)]),
+        "head after nonsense": Combined(
+            [Guesser(_noise), HeadProposer(model, fitted_head(model, PROMPT), sampled=sampled)]
+        ),
     }
 
 
@@ -79,7 +72,7 @@ def test_best_tokens_as_guesses_change_no_text(random_model: Model, name: str, l
 
 
 def test_a_head_that_fits_the_model_guesses_some_of_its_text(random_model: Model) -> None:
-    proposer = HeadProposer(random_model, _fitted_head(random_model))
+    proposer = HeadProposer(random_model, fitted_head(random_model, PROMPT))
     found = generate(
         random_model, PROMPT, max_new_tokens=60, eos_token_ids=[], speculation=Speculation(proposer, 2)
     ).result()

@@ -10,8 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from engine import generate
+from engine.model import Model
 from engine.sampling import row_words
-from engine.speculation import Frontier
+from engine.speculation import Frontier, LinearHead
 
 VOCAB, EOS = 12, 11
 THINK, END_THINK = 0, 1
@@ -163,3 +165,12 @@ def noise(seed: int, right: Callable[[list[int]], int] | None = None) -> Callabl
         return text[len(tokens) :]
 
     return guess
+
+
+def fitted_head(model: Model, prompt: Sequence[int], length: int = 90) -> LinearHead:
+    """The linear head that guesses best on a text of the model's own, by least squares."""
+    text = generate(model, prompt, max_new_tokens=length, eos_token_ids=[]).result().token_ids
+    states = model.states(torch.tensor([text]))[0]
+    inputs = torch.cat((states[:-1], model.embed(torch.tensor(text[1:]))), dim=-1)
+    ridge = 1e-3 * torch.eye(inputs.shape[1])
+    return LinearHead(torch.linalg.solve(inputs.T @ inputs + ridge, inputs.T @ states[1:]).T)
