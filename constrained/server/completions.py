@@ -153,20 +153,19 @@ async def whole_completion(jobs: Sequence[Job], request: CompletionRequest, mode
     answers = _all_answers(jobs)
     state = jobs[0].state
     texts = _echoes(state, request)
-    begins = [len(text) for text in texts]
-    tokens: list[list[Any]] = [[] for _ in answers]
+    tokens: list[list[tuple[Any, int]]] = [[] for _ in answers]
     async with aclosing(merged(answers)) as parts:
         async for number, part in parts:
-            texts[number] += "".join(one.text for one in part.events if isinstance(one, ContentDelta))
             if part.token is not None and part.token.logprob is not None:
-                tokens[number].append(part.token.logprob)
+                tokens[number].append((part.token.logprob, len(texts[number])))
+            texts[number] += "".join(one.text for one in part.events if isinstance(one, ContentDelta))
     vocabulary = state.llm.llm.vocabulary
     choices = [
         {
             "index": number,
             "text": texts[number],
             "finish_reason": answer.finish_reason,
-            "logprobs": completion_logprobs(vocabulary, tokens[number], begins[number]) if tokens[number] else None,
+            "logprobs": completion_logprobs(vocabulary, tokens[number]) if tokens[number] else None,
         }
         for number, answer in enumerate(answers)
     ]
@@ -193,7 +192,7 @@ async def streamed_completion(jobs: Sequence[Job], request: CompletionRequest, m
             text = "".join(one.text for one in part.events if isinstance(one, ContentDelta))
             logprobs = None
             if part.token is not None and part.token.logprob is not None:
-                logprobs = completion_logprobs(state.llm.llm.vocabulary, [part.token.logprob], offsets[number])
+                logprobs = completion_logprobs(state.llm.llm.vocabulary, [(part.token.logprob, offsets[number])])
             offsets[number] += len(text)
             if text or logprobs or part.finish_reason:
                 yield chunk(number, text, part.finish_reason, logprobs)

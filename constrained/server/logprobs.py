@@ -25,21 +25,15 @@ def chat_logprobs(vocabulary: Vocabulary, tokens: Sequence[TokenLogprob]) -> dic
     }
 
 
-def completion_logprobs(vocabulary: Vocabulary, tokens: Sequence[TokenLogprob], offset: int) -> dict[str, Any]:
-    """The `logprobs` of a text completion; `offset` is the number of characters before the first token."""
-    offsets, names = [], []
-    for token in tokens:
-        name = token_text(vocabulary, token.token_id)
-        offsets.append(offset)
-        names.append(name)
-        offset += len(name)
+def completion_logprobs(vocabulary: Vocabulary, tokens: Sequence[tuple[TokenLogprob, int]]) -> dict[str, Any]:
+    """The `logprobs` of a text completion, each token with the number of characters that were told before it."""
     return {
-        "tokens": names,
-        "token_logprobs": [_bounded(token.logprob) for token in tokens],
+        "tokens": [token_text(vocabulary, token.token_id) for token, _ in tokens],
+        "token_logprobs": [_bounded(token.logprob) for token, _ in tokens],
         "top_logprobs": [
-            {token_text(vocabulary, other): _bounded(logprob) for other, logprob in token.top} for token in tokens
+            {token_text(vocabulary, other): _bounded(logprob) for other, logprob in token.top} for token, _ in tokens
         ],
-        "text_offset": offsets,
+        "text_offset": [offset for _, offset in tokens],
     }
 
 

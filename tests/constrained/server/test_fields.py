@@ -129,3 +129,104 @@ def _fits(body: dict[str, Any], message: dict[str, Any], reason: str) -> None:
         assert message["content"] == "aaaaa"
     if "stop" in body:
         assert not any(stop in message["content"] for stop in body["stop"])
+
+
+COMPLETIONS: dict[str, dict[str, Any]] = {
+    "nothing": {},
+    "max_tokens": {"max_tokens": 3},
+    "n": {"n": 2, "max_tokens": 5},
+    "prompts and n": {"prompt": ["ab", "cd"], "n": 2, "guided_regex": "[ab]{4}"},
+    "logprobs": {"logprobs": 2, "max_tokens": 5},
+    "echo": {"echo": True, "logprobs": 0, "max_tokens": 5},
+    "stop": {"stop": ["a", "e", "1", "2"], "max_tokens": 60},
+    "logit_bias": {"logit_bias": {"97": 100}, "max_tokens": 5},
+    "penalties": {"presence_penalty": 1.5, "frequency_penalty": 0.5, "repetition_penalty": 1.2, "max_tokens": 12},
+    "sampling": {"temperature": 0.7, "top_p": 0.9, "top_k": 9, "min_p": 0.01, "typical_p": 0.95, "max_tokens": 12},
+    "response_format": {"response_format": SCHEMA, "max_tokens": 80},
+    "structured_outputs": {"structured_outputs": {"json": PERSON}, "max_tokens": 80},
+    "structural_tag": {"response_format": {"type": "structural_tag", "format": {"type": "const_string", "value": "x y"}}},
+    "guided_choice": {"guided_choice": ["yes", "no"]},
+    "guided_grammar": {"guided_grammar": GBNF},
+    "seed user priority": {"seed": 5, "user": "u", "priority": -1, "max_tokens": 5},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COMPLETIONS)
+def test_completions_tell_the_same_streamed_and_whole(client: TestClient, name: str) -> None:
+    body = {"model": "default", "prompt": "ab", "seed": 1, **COMPLETIONS[name]}
+    response = client.post("/v1/completions", json=body)
+    assert response.status_code == 200, response.text
+    whole = response.json()
+    events = chunks(client, "/v1/completions", stream_options={"include_usage": True}, **{"max_tokens": None, **body})
+    assert events.pop()["usage"] == whole["usage"]
+    for choice in whole["choices"]:
+        own = [event["choices"][0] for event in events if event["choices"][0]["index"] == choice["index"]]
+        text = "".join(one["text"] for one in own)
+        assert text == choice["text"]
+        assert [one["finish_reason"] for one in own if one["finish_reason"]] == [choice["finish_reason"]]
+        told = [one["logprobs"] for one in own if one["logprobs"]]
+        assert bool(told) == (choice["logprobs"] is not None) == ("logprobs" in body)
+        if told:
+            assert [token for one in told for token in one["tokens"]] == choice["logprobs"]["tokens"]
+            assert [at for one in told for at in one["text_offset"]] == choice["logprobs"]["text_offset"]
+        if "response_format" in body and body["response_format"] == SCHEMA:
+            jsonschema.validate(json.loads(text), PERSON)
+            assert choice["finish_reason"] == "stop"
+        if "logit_bias" in body:
+            assert text == "aaaaa"
+        if "stop" in body:
+            assert not any(stop in text for stop in body["stop"])
+        if "echo" in body:
+            assert text.startswith("ab")
+
+
+FORMAT = {"type": "json_schema", "name": "p", "strict": True, "schema": PERSON}
+KEEP = {"type": "function", "name": "keep", "parameters": PERSON, "strict": True}
+AT_ALL = {"type": "function", "name": "now"}
+RESPONSES: dict[str, dict[str, Any]] = {
+    "nothing": {"max_output_tokens": 9},
+    "text": {"text": {"format": {"type": "text"}}, "max_output_tokens": 9},
+    "json_object": {"text": {"format": {"type": "json_object"}}},
+    "json_schema": {"text": {"format": FORMAT}},
+    "structural_tag": {"text": {"format": {"type": "structural_tag", "format": {"type": "const_string", "value": "x y"}}}},
+    "tools required": {"tools": [KEEP, AT_ALL], "tool_choice": "required"},
+    "tools named": {"tools": [KEEP, AT_ALL], "tool_choice": {"type": "function", "name": "now"}},
+    "tools allowed": {"tools": [KEEP, AT_ALL], "tool_choice": {"type": "allowed_tools", "mode": "required", "tools": [AT_ALL]}},
+    "tools none": {"tools": [KEEP], "tool_choice": "none", "max_output_tokens": 9},
+    "parallel_tool_calls": {"tools": [KEEP], "tool_choice": "required", "parallel_tool_calls": False},
+    "reasoning": {"reasoning": {"max_tokens": 20}, "text": {"format": FORMAT}, "max_output_tokens": 120},
+    "reasoning and tools": {"reasoning": {"max_tokens": 20}, "tools": [KEEP], "tool_choice": "required", "max_output_tokens": 150},
+    "instructions": {"instructions": "Be brief.", "max_output_tokens": 5},
+    "sampling": {"temperature": 0.5, "top_p": 0.9, "max_output_tokens": 9},
+    "guided_regex": {"guided_regex": "[ab]{3}"},
+    "stop": {"stop": ["a", "e", "1"], "max_output_tokens": 40},
+    "metadata": {"metadata": {"a": "b"}, "user": "u", "store": False, "truncation": "disabled", "max_output_tokens": 3},
+}  # fmt: skip
+
+
+def without_ids(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{key: value for key, value in item.items() if key not in ("id", "call_id")} for item in items]
+
+
+@pytest.mark.parametrize("name", RESPONSES)
+def test_responses_tell_the_same_streamed_and_whole(client: TestClient, name: str) -> None:
+    body = {"model": "default", "input": "go", "seed": 1, "max_output_tokens": 90, **RESPONSES[name]}
+    response = client.post("/v1/responses", json=body)
+    assert response.status_code == 200, response.text
+    whole = response.json()
+    with client.stream("POST", "/v1/responses", json={**body, "stream": True}) as stream:
+        events = [json.loads(line[6:]) for line in stream.iter_lines() if line.startswith("data: ")]
+    ended = events[-1]["response"]
+    assert events[-1]["type"] == f"response.{whole['status']}"
+    assert without_ids(ended["output"]) == without_ids(whole["output"])
+    assert ended["incomplete_details"] == whole["incomplete_details"]
+    for count in ("input_tokens", "output_tokens", "total_tokens", "output_tokens_details"):
+        assert ended["usage"][count] == whole["usage"][count]
+    assert (ended["metadata"], ended["user"]) == (body.get("metadata", {}), body.get("user"))
+    for item in whole["output"]:
+        if item["type"] == "function_call":
+            jsonschema.validate(json.loads(item["arguments"]), PERSON if item["name"] == "keep" else {})
+        elif item["type"] == "message" and body.get("text") == {"format": FORMAT}:
+            jsonschema.validate(json.loads(item["content"][0]["text"]), PERSON)
+    kinds = {item["type"] for item in whole["output"]}
+    assert ("function_call" in kinds) == (body.get("tool_choice", "none") != "none")
