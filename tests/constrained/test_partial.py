@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from typing import Annotated, Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, NotRequired
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
+from typing_extensions import TypedDict
 
 from constrained import LLM, Regex, Sampling, compile
 from constrained.async_llm import AsyncLLM
@@ -77,6 +79,50 @@ def test_models_lack_the_fields_that_have_not_come() -> None:
     assert isinstance(order.named["x"], Line)
     with pytest.raises(AttributeError):
         order.lines[0].count  # noqa: B018 - a default would look as if it had been written
+
+
+@dataclass(frozen=True)
+class Place:
+    name: str
+    at: tuple[float, float] = (0.0, 0.0)
+    lines: Sequence[Line] = ()
+
+
+class Trip(TypedDict):
+    to: Place
+    back: NotRequired[Place]
+
+
+class Cat(BaseModel):
+    kind: Literal["cat"]
+    lives: int
+
+
+class Dog(BaseModel):
+    kind: Literal["cow", "dog"]
+    name: str
+
+
+def test_dataclasses_and_typed_dicts_are_dicts_of_what_has_come() -> None:
+    trip = typed_as(Trip)({"to": {"name": "Os", "at": [1.5], "lines": [{"what": "L"}]}})
+    place = trip["to"]
+    assert (set(trip), set(place)) == ({"to"}, {"name", "at", "lines"})
+    assert (place["name"], place["at"], place["lines"][0].name) == ("Os", (1.5,), "L")
+    assert typed_as(tuple[Line, ...])([{}, {"what": "x"}])[1].name == "x"
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        ({}, dict),
+        ({"kind": "c"}, dict),
+        ({"kind": "ca"}, Cat),
+        ({"kind": "co"}, Dog),
+        ({"kind": "dog", "name": "R"}, Dog),
+    ],
+)
+def test_one_of_several_models_is_made_once_it_is_the_only_one(value: dict[str, Any], kind: type) -> None:
+    assert type(typed_as(list[Cat | Dog])([value])[0]) is kind
 
 
 class Small(BaseModel):
