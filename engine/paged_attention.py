@@ -67,9 +67,11 @@ def paged_attend_torch(
     kv_heads, block_size = keys.shape[1:3]
     end = longest + new
     tables = tables[:, : -(-end // block_size)].long()
+    places = (tables.unsqueeze(1) * kv_heads + torch.arange(kv_heads, device=tables.device).unsqueeze(1)).flatten()
 
     def gathered(blocks: Tensor) -> Tensor:
-        return blocks[tables].transpose(1, 2).flatten(2, 3).narrow(2, 0, end).float()
+        rows = blocks.flatten(0, 1).flatten(1).index_select(0, places)
+        return rows.view(batch, kv_heads, tables.shape[1] * block_size, blocks.shape[-1]).narrow(2, 0, end).float()
 
     grouped = queries.float().reshape(batch, kv_heads, -1, queries.shape[-1])
     scores = (grouped @ gathered(keys).transpose(-1, -2)).view(batch, heads, new, end) * scale

@@ -18,6 +18,19 @@ from engine.config import ModelConfig
 from engine.errors import CacheError, TrainingError
 
 
+def write_slots(tensor: Tensor, slots: Tensor, fresh: Tensor) -> None:
+    """Writes `fresh` [batch, heads, new, width] into `tensor` [batch, heads, capacity, width] at `slots`, int64 [batch, new].
+
+    Whole heads are copied: `scatter_`, which goes number by number, takes 20 to 100 times as long on a CPU.
+    """
+    batch, heads, capacity, width = tensor.shape
+    if not width:
+        return
+    of_heads = torch.arange(batch * heads, device=tensor.device).view(batch, heads, 1)
+    rows = (of_heads * capacity + slots.unsqueeze(1)).flatten()
+    tensor.view(-1, width).index_copy_(0, rows, fresh.reshape(-1, width))
+
+
 class Cache(ABC):
     """Keys and values of `batch` rows; slot j of a row holds the row's position `first` + j, as a rule j.
 

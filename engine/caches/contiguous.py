@@ -8,7 +8,7 @@ from typing import ClassVar, Literal, Self
 import torch
 from torch import Tensor
 
-from engine.caches.base import Cache
+from engine.caches.base import Cache, write_slots
 from engine.config import ModelConfig
 from engine.errors import CacheError
 from engine.fixed_step import RUNNERS, FixedDecoder, Runner
@@ -49,9 +49,8 @@ class ContiguousCache(Cache):
             all_keys.narrow(2, start, self._new).copy_(keys)
             all_values.narrow(2, start, self._new).copy_(values)
         else:
-            slots = self._slots[:, None, :, None]
-            all_keys.scatter_(2, slots.expand_as(keys), keys)
-            all_values.scatter_(2, slots.expand_as(values), values)
+            write_slots(all_keys, self._slots, keys)
+            write_slots(all_values, self._slots, values)
         return all_keys.narrow(2, 0, end), all_values.narrow(2, 0, end)
 
     def _take(self, rows: Sequence[int]) -> Self:

@@ -14,6 +14,7 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor
 
+from engine.caches.base import write_slots
 from engine.caches.contiguous import DynamicCache
 from engine.config import ModelConfig
 
@@ -97,7 +98,7 @@ class OffloadedCache(DynamicCache):
             if self._slots is None:
                 buffer.narrow(2, start, self._new).copy_(fresh)
             else:
-                buffer.scatter_(2, self._slots[:, None, :, None].expand_as(fresh), fresh)
+                write_slots(buffer, self._slots, fresh)
             first = min(self.lengths)
             side[layer].narrow(2, first, end - first).copy_(buffer.narrow(2, first, end - first), non_blocking=True)
             views.append(buffer.narrow(2, 0, end))

@@ -124,7 +124,8 @@ class PagedCache(Cache):
         self._owns_blocks = True
         self._index: Tensor | None = None
         self._held: Tensor | None = None
-        self._places: tuple[Tensor, Tensor] | None = None
+        self._places: Tensor | None = None
+        self._gathered: Tensor | None = None
 
     @classmethod
     def over(cls, pool: BlockPool, tables: Sequence[BlockTable], lengths: Sequence[int]) -> Self:
@@ -190,7 +191,11 @@ class PagedCache(Cache):
             # Not into a row's own blocks: others may share the one in which it ends.
             padding = torch.arange(new, device=self.device) >= torch.tensor(counts, device=self.device).unsqueeze(1)
             blocks.masked_fill_(padding, spare)
-        self._places = blocks, positions % size
+        # Where each head's positions lie, the pool seen as [blocks · heads · block_size, width]; all layers have the same.
+        heads = torch.arange(self.config.kv_heads, device=self.device).unsqueeze(1)
+        of_heads = blocks.unsqueeze(1) * self.config.kv_heads + heads
+        self._places = (of_heads * size + (positions % size).unsqueeze(1)).flatten()
+        self._gathered = None
 
     def advance(self, counts: int | Sequence[int]) -> None:
         super().advance(counts)
@@ -237,19 +242,26 @@ class PagedCache(Cache):
 
     def _write(self, layer: int, keys: Tensor, values: Tensor) -> None:
         assert self._places is not None
-        blocks, offsets = self._places
         for tensor, fresh in zip(self.pool.tensors[layer], (keys, values), strict=True):
-            tensor[blocks, :, offsets] = fresh.transpose(1, 2)
+            width = tensor.shape[-1]
+            if width:
+                tensor.view(-1, width).index_copy_(0, self._places, fresh.reshape(-1, width))
 
     def _store(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         assert self._index is not None
         self._write(layer, keys, values)
-        end = self.longest + self._new
-        gathered = []
-        for tensor in self.pool.tensors[layer]:
-            rows = tensor[self._index].transpose(1, 2).flatten(2, 3)  # [batch, kv_heads, slots, width]
-            gathered.append(rows.narrow(2, 0, end))
-        return gathered[0], gathered[1]
+        if self._gathered is None:
+            heads = torch.arange(self.config.kv_heads, device=self.device).unsqueeze(1)
+            self._gathered = (self._index.unsqueeze(1) * self.config.kv_heads + heads).flatten()
+        all_keys, all_values = self.pool.tensors[layer]
+        return self._rows_of(all_keys, self._gathered), self._rows_of(all_values, self._gathered)
+
+    def _rows_of(self, tensor: Tensor, places: Tensor) -> Tensor:
+        """What the rows hold, [batch, kv_heads, slots, width]: one copy, a head of a block at a time."""
+        blocks, heads, size, width = tensor.shape
+        rows = tensor.view(blocks * heads, size * width).index_select(0, places)
+        slots = places.shape[0] // (self.batch * heads) * size
+        return rows.view(self.batch, heads, slots, width).narrow(2, 0, self.longest + self._new)
 
     def _take(self, rows: Sequence[int]) -> Self:
         copy = type(self)(self.config, len(rows), self.device, self.dtype, pool=self.pool)

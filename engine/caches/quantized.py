@@ -17,7 +17,7 @@ from typing import ClassVar, Literal, Self
 import torch
 from torch import Tensor
 
-from engine.caches.base import Cache
+from engine.caches.base import Cache, write_slots
 from engine.config import ModelConfig
 from engine.errors import CacheError
 
@@ -169,7 +169,7 @@ class QuantizedCache(Cache):
             if self._slots is None:
                 tensor.narrow(2, self.longest - begin, self._new).copy_(fresh)
             else:
-                tensor.scatter_(2, (self._slots - begin)[:, None, :, None].expand_as(fresh), fresh)
+                write_slots(tensor, self._slots - begin, fresh)
             groups = [pair[side].numbers() for pair in self._packed[layer]]
             results.append(
                 torch.cat((*groups, tensor.narrow(2, 0, end)), dim=2) if groups else tensor.narrow(2, 0, end)

@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor
 
-from engine.caches.base import Cache
+from engine.caches.base import Cache, write_slots
 from engine.caches.contiguous import GROWTH
 from engine.config import ModelConfig
 from engine.errors import CacheError
@@ -108,7 +108,7 @@ class SlidingCache(Cache):
             if self._slots is None:
                 tensor.narrow(2, self.longest - first, self._new).copy_(fresh)
             else:
-                tensor.scatter_(2, (self._slots - first)[:, None, :, None].expand_as(fresh), fresh)
+                write_slots(tensor, self._slots - first, fresh)
             views.append(tensor.narrow(2, 0, end))
         return views[0], views[1]
 
