@@ -26,7 +26,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,8 @@ from numpy.typing import NDArray
 
 from constrained import BudgetError, Matcher, Vocabulary, compile
 from constrained.errors import ResultError
-from constrained.json_numbers import plain, read_exact
+from constrained.json_numbers import Json, Literal, plain, read_exact
+from constrained.limits import DEFAULT_LIMITS
 from constrained.validation import JsonCheck
 from grammars import GrammarError, JsonSchema
 
@@ -147,6 +148,17 @@ def checks(grammar: JsonSchema, schema: Any, names: list[str]) -> Iterator[tuple
         yield "jsonschema-rs", by_jsonschema_rs
 
 
+def whole_as_int(value: Json) -> Json:
+    """A document with plain numbers for jsonschema-rs: whole ones as `int`, since beyond 2^53 a `float` is another number."""
+    if isinstance(value, dict):
+        return {key: whole_as_int(member) for key, member in value.items()}
+    if isinstance(value, list):
+        return [whole_as_int(item) for item in value]
+    if isinstance(value, Literal) and value.adjusted() < 400 and value == value.to_integral_value():
+        return int(value)
+    return plain(value)
+
+
 def drawn(row: NDArray[np.uint32], rng: random.Random) -> int:
     """One of the tokens of a row, each as likely as any other."""
     counts = np.cumsum(np.bitwise_count(row), dtype=np.int64)
@@ -161,16 +173,17 @@ def drawn(row: NDArray[np.uint32], rng: random.Random) -> int:
 
 
 def walk(matcher: Matcher, row: NDArray[np.uint32], rng: random.Random, steps: list[float]) -> list[int]:
-    """Tokens drawn uniformly from what is allowed, to the end token; how long each mask and commit took is appended."""
+    """Tokens drawn uniformly from what is allowed, to the end token; the seconds of this thread that each mask and commit took are
+    appended."""
     tokens: list[int] = []
     while not matcher.is_finished():
-        begin = time.perf_counter()
+        begin = time.thread_time()
         matcher.fill_mask(row)
-        masked = time.perf_counter()
+        masked = time.thread_time()
         tokens.append(drawn(row, rng))
-        commit = time.perf_counter()
+        commit = time.thread_time()
         matcher.accept(tokens[-1])
-        steps.append(masked - begin + time.perf_counter() - commit)
+        steps.append(masked - begin + time.thread_time() - commit)
     return tokens
 
 
@@ -180,7 +193,8 @@ def walks_of(record: dict[str, Any], vocabulary: Vocabulary, arguments: argparse
     row = np.zeros(vocabulary.row_words, dtype=np.uint32)
     try:
         grammar = JsonSchema(record["schema"], property_order=arguments.order)
-        constraint = compile(grammar, vocabulary)
+        limits = replace(DEFAULT_LIMITS, step_seconds=arguments.step_seconds)
+        constraint = compile(grammar, vocabulary, limits)
         validators = list(checks(grammar, record["schema"], arguments.validators.split(",")))
     except GrammarError as error:
         tally.note(f"does not compile: {type(error).__name__}", record, error)
@@ -188,10 +202,10 @@ def walks_of(record: dict[str, Any], vocabulary: Vocabulary, arguments: argparse
     for number in range(arguments.first_walk, arguments.first_walk + arguments.walks):
         rng = random.Random(f"{arguments.seed} {record['id']} {number}")
         steps: list[float] = []
-        begin = time.perf_counter()
+        begin = time.thread_time()
         try:
             matcher = constraint.matcher(max_tokens=arguments.budget)
-            start = time.perf_counter() - begin
+            start = time.thread_time() - begin
             tokens = walk(matcher, row, rng, steps)
         except BudgetError as error:
             tally.note("needs more than the budget", record, error)
@@ -207,7 +221,7 @@ def walks_of(record: dict[str, Any], vocabulary: Vocabulary, arguments: argparse
         data = b"".join(vocabulary.token_bytes(token) or b"" for token in tokens[:-1])
         try:
             text = data.decode()
-            document = plain(read_exact(text))  # numbers of any size
+            document = whole_as_int(read_exact(text))
         except ValueError as error:
             tally.note("no JSON", record, f"{error}: {data!r}")
             continue
@@ -235,7 +249,15 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--order", choices=("schema", "any"), default="schema", help="property_order")
     parser.add_argument("--validators", default="jsonschema,jsonschema-rs")
-    parser.add_argument("--slow", type=float, default=1.0, help="seconds above which a start or a step is noted")
+    parser.add_argument(
+        "--slow", type=float, default=1.0, help="seconds of this thread above which a start or a step is noted"
+    )
+    parser.add_argument(
+        "--step-seconds",
+        type=float,
+        default=DEFAULT_LIMITS.step_seconds,
+        help="Limits.step_seconds, by the clock on the wall",
+    )
     parser.add_argument("--failures", type=Path, help="write what was noted here, a line each")
     parser.add_argument(
         "--results", type=Path, help="a line for each schema, tokenizer and first walk; goes on where it stops"

@@ -17,9 +17,11 @@ from constrained.automata.frame_costs import WayOut
 from constrained.automata.lower_bounds import FAR, LowerBounds
 from constrained.automata.machine import Machine, expand_literal
 from constrained.automata.outlines import Outlines
+from constrained.automata.scalars import numbers_at_hand
 from constrained.automata.settling import is_doubtful, is_known, settled, textless
 from constrained.automata.stacks import Stack, appended, depth_of, pushed
 from constrained.kernels import tables as t
+from constrained.kernels.tables import pop_before
 from grammars.effort import spend
 from grammars.errors import LimitExceeded
 
@@ -137,9 +139,15 @@ class Completions:
     ) -> tuple[bytes, tuple[int, Stack]] | None:
         """Of the texts that the shapes know here, the one from which it is the least to the end; and where it leads."""
         best: tuple[int, bytes, tuple[int, Stack], WayOut | None] | None = None
-        for text in self._outlines.texts(state):
+        numbers = numbers_at_hand(self._machine, state)
+        for text in numbers or self._outlines.texts(state):
             taken = None if way is None else way.forked()
-            after = self._followed(state, stack, text, taken) if text else self._left(state, stack)
+            if numbers:
+                after = self._ended(state, appended(stack, text), numbers[text])
+                if taken is not None:
+                    taken.read += len(text)
+            else:
+                after = self._followed(state, stack, text, taken) if text else self._left(state, stack)
             if after is None:
                 continue
             size = len(text) + bounds.of(*after)
@@ -183,6 +191,11 @@ class Completions:
         if way is not None:
             way.read += at
         return state, stack
+
+    def _ended(self, state: int, stack: Stack, outcome: int) -> tuple[int, Stack] | None:
+        """Where a number that has been read to its end leads, without a look at the states on the way."""
+        step = self._taken(state, pop_before(outcome), b"", stack)
+        return None if step is None else step[1]
 
     def _left(self, state: int, stack: Stack) -> tuple[int, Stack] | None:
         """Where the end of the text leads."""

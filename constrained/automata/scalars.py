@@ -7,6 +7,7 @@ from constrained.automata.outcomes import outcome_of
 from constrained.automata.strings import Languages, joint_derivatives
 from constrained.automata.transitions import Transitions
 from constrained.kernels.tables import goto, pop_after, pop_before
+from grammars.regular import NONE, at_hand, matches
 
 
 def expand_number(machine: Machine, languages: Languages) -> Transitions:
@@ -19,6 +20,24 @@ def expand_number(machine: Machine, languages: Languages) -> Transitions:
         made.otherwise(pop_before(outcome_of(machine, holds)))
         made.at_end(pop_before(outcome_of(machine, holds)))
     return made
+
+
+def numbers_at_hand(machine: Machine, state: int) -> dict[bytes, int]:
+    """Short texts that end the number that `state` is in, each with its outcome; none where a search has to tell."""
+    key = machine.key(state)
+    if key[0] is not expand_number:
+        return {}
+    languages: Languages = key[1]
+    found = [at_hand(rx) for rx in languages if rx is not NONE]
+    words = [word for word in found if word is not None]
+    if len(words) < len(found):
+        return {}
+    if len(languages) == 1:
+        return {word.encode(): outcome_of(machine, 1) for word in words}
+    return {
+        word.encode(): outcome_of(machine, sum(1 << index for index, rx in enumerate(languages) if matches(rx, word)))
+        for word in words
+    }
 
 
 def literal_name(machine: Machine, rest: bytes, holds: int) -> int:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from constrained.automata.completions import Completions
 from constrained.automata.configurations import COSTS
+from constrained.automata.scalars import numbers_at_hand
 from constrained.automata.settling import doubted, forgetful, wants_new_key
 from constrained.automata.stacks import Stack
 from constrained.automata.strings import expand_string, plain_length
@@ -154,7 +155,10 @@ class CompletionStore:
         return next((cost for of in self._frame_costs if (cost := of(state)) is not None), None)
 
     def _plain(self, state: int) -> int | None:
-        """The cost of a string state where it is seen without a search; None elsewhere."""
+        """The cost of the state of a string or a number where it is seen without a search; None elsewhere."""
+        numbers = numbers_at_hand(self._machine, state)
+        if numbers:
+            return min(map(self._spelled, numbers))
         key = self._machine.key(state)
         if key[0] is not expand_string or len(key[2]) != 1 or len(self._spellable) < _ALL_ASCII:
             return None

@@ -35,10 +35,10 @@ class Cell:
 
     def language(self) -> Rx:
         """Texts of these numbers."""
-        found = self.base.language()
+        found = self.base.language(measured=bool(self.excluded))
         if not self.excluded or found is NONE:
             return found
-        others = [other.language() for other in sorted(self.excluded, key=repr)]
+        others = [other.language(measured=True) for other in sorted(self.excluded, key=repr)]
         return regular.intersect(found, other_number_rx(regular.union(*others)))
 
     def holds(self, number: Decimal) -> bool:

@@ -34,8 +34,8 @@ class Quantity:
     integer: bool = False
     strict: bool = False
 
-    def language(self) -> Rx:
-        """Texts of these numbers; `NONE` itself where there are none.  Raises `LimitExceeded` as `number_rx` does."""
+    def language(self, *, measured: bool = False) -> Rx:
+        """Texts of these numbers; `NONE` itself where there are none.  Arguments and errors are those of `number_rx`."""
         low, high = self.low, self.high
         if low and high and (low[0] > high[0] or (low[0] == high[0] and (low[1] or high[1]))):
             return NONE
@@ -47,6 +47,7 @@ class Quantity:
             exclusive_maximum=_exclusive(self.high),
             multiple_of=sorted(self.multiples) or None,
             draft4_integers=self.strict,
+            measured=measured,
         )
         return NONE if regular.is_empty(rx) else rx
 

@@ -11,6 +11,7 @@ from grammars.regular.counters import NO_COUNTERS, completion_bound, counter_sla
 from grammars.regular.derive import derivative, derivatives, matches, moves
 from grammars.regular.endless import is_endless
 from grammars.regular.explore import (
+    at_hand,
     is_empty,
     is_equal,
     is_subset,
@@ -32,6 +33,7 @@ __all__ = [
     "PlainUnfolding",
     "Rx",
     "Unfolding",
+    "at_hand",
     "chars",
     "complement",
     "completion_bound",

@@ -20,6 +20,7 @@ from grammars.regular.rx import (
     LITERAL,
     NONE,
     REPEAT,
+    UNFOLD,
     UNION,
     WORDS,
     Rx,
@@ -118,7 +119,7 @@ def _search(start: Rx) -> str | None:
 def _shortest_path(start: Rx) -> str | None:
     parents: dict[Rx, tuple[Rx, Rx] | None] = {start: None}
     depths: dict[Rx, int] = {start: 0}
-    heap: list[tuple[int, int, int, Rx]] = [(start.low, 0, 0, start)]
+    heap: list[tuple[int, int, int, Rx]] = [(0, 0, 0, start)]
     number = 0
     done: set[Rx] = set()
     while heap:
@@ -137,10 +138,34 @@ def _shortest_path(start: Rx) -> str | None:
             depths[target] = depth
             parents[target] = (node, chars)
             number += 1
-            heapq.heappush(heap, (depth + target.low, -depth, number, target))
+            heapq.heappush(heap, (depth + _least(target), -depth, number, target))
     for node in done:
         node._empty = True
     return None
+
+
+def _least(rx: Rx) -> int:
+    """A lower bound on the length of words, the best that is known without a search."""
+    if rx.nullable:
+        return 0
+    if rx.kind == UNFOLD:
+        bound: int = rx.a.nearest[0]
+        return max(rx.low, bound)
+    if rx.kind == UNION:
+        return min(map(_least, rx.a))
+    return max(map(_least, rx.a)) if rx.kind == INTERSECT else rx.low
+
+
+def at_hand(rx: Rx) -> str | None:
+    """A shortest word of a language that knows one without a search (`Unfolding.nearest`); `None` of others."""
+    if rx._shortest is None and not rx.nullable:
+        if rx.kind == UNFOLD:
+            rx._shortest = rx.a.nearest[1]
+        elif rx.kind == UNION:
+            words = [at_hand(part) for part in rx.a]
+            if None not in words:
+                rx._shortest = min([word for word in words if word is not None], key=len)
+    return rx._shortest
 
 
 def _mark_path(node: Rx, parents: dict[Rx, tuple[Rx, Rx] | None]) -> str:
@@ -166,7 +191,7 @@ def shortest(rx: Rx) -> str | None:
     if rx._shortest is None and rx._empty is not True and rx is not NONE:
         if rx.kind == LITERAL:
             rx._shortest = rx.a
-        else:
+        elif at_hand(rx) is None:
             _search(rx)
     return rx._shortest
 

@@ -46,6 +46,15 @@ class Unfolding(ABC):
         """A bound on the length of words in code points, `None` where there is none."""
         return None
 
+    @property
+    def nearest(self) -> tuple[int, str | None]:
+        """A lower bound on the length of words in code points, and a word of that length where one is at hand.
+
+        Asked for where the empty text is no word.  The nearer the bound, the fewer states a search for a shortest word
+        visits.
+        """
+        return 1, None
+
     @abstractmethod
     def moves(self) -> Iterable[tuple[int, int, Rx]]:
         """Inclusive code point ranges, disjoint and without surrogates, each with the language that follows."""

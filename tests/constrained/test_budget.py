@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, note, settings
@@ -236,6 +238,16 @@ def test_a_long_text_is_bounded_too() -> None:
     assert run_out(constraint.matcher(max_tokens=5), b"ab") == b"aaad"
     with pytest.raises(BudgetError, match="5 tokens"):
         constraint.matcher(max_tokens=4)
+
+
+@pytest.mark.parametrize("limit", [2, 12, 25])
+def test_multiples_of_large_numbers_end_within_the_budget(limit: int) -> None:
+    schema = {"anyOf": [{"type": "integer", "multipleOf": 123456789}, {"multipleOf": 987654321.5, "maximum": 0}]}
+    constraint = fresh_constraint(JsonSchema({"type": "number", **schema}, whitespace="compact"), byte_vocabulary())
+    for preferred in (b"1", b"-7", b"53"):
+        number = Decimal(run_out(constraint.matcher(max_tokens=limit), preferred).decode())
+        assert number % 123456789 == 0 or (number <= 0 and number % Decimal("987654321.5") == 0)
+        assert number or limit == 2
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from grammars.json_schema.numbers.comparison import can_meet, follows_a_bound, holds, places, sign
 from grammars.json_schema.numbers.mantissa import Mantissa
+from grammars.json_schema.numbers.nearest import Nearest, nearest_fraction, nearest_whole
 from grammars.json_schema.numbers.spans import ABOVE, BELOW, Span
 from grammars.json_schema.numbers.texts import (
     DIGIT,
@@ -166,6 +167,10 @@ class _Whole(Unfolding):
         return span.grid is None or self.remainder * 10**span.grid.places % span.grid.step == 0
 
     @property
+    def nearest(self) -> Nearest:
+        return nearest_whole(self.span, self.count, self.low, self.high, self.remainder, self._mantissa())
+
+    @property
     def order(self) -> int:
         return hash((3, self.span.order, self.count, self.low, self.high, self.remainder))
 
@@ -191,7 +196,7 @@ class _Whole(Unfolding):
                     yield letter, letter, exponents
 
     def _mantissa(self) -> Mantissa | None:
-        if self.span.bare or self.count > (LONG_DIGITS if self.span.free else 1):
+        if self.span.bare or self.count > (LONG_DIGITS if self.span.long else 1):
             return None
         return Mantissa(0, 0, self.remainder, self.count > 1)
 
@@ -199,13 +204,13 @@ class _Whole(Unfolding):
 def _whole(span: Span, count: int, low: int, high: int, remainder: int) -> Rx | None:
     """The state after so many digits, or `None` where nothing completes it."""
     # Digits beyond those of both bounds make no difference; a single one may be a mantissa.
-    if span.free:
+    if span.long:
         count = min(count, LONG_DIGITS + 1)
     else:
-        count = min(count, max(2, 2 + max(b.exponent for b in (span.low, span.high) if b)))
+        count = min(count, max(2, 2 + max([b.exponent for b in (span.low, span.high) if b], default=0)))
     low, high = _forget(span, count, low, high)
     past = span.low is None or count - 1 > span.low.exponent
-    if span.high is None and past and count > (LONG_DIGITS if span.free and not span.bare else 1):
+    if span.high is None and past and count > (LONG_DIGITS if span.long and not span.bare else 1):
         if span.grid is None:
             return NUMBER_TAIL
         if span.grid.step == 1 and span.grid.places == 0:
@@ -280,6 +285,12 @@ class _Fraction(Unfolding):
             return False
         grid = self.span.grid
         return grid is None or self.remainder * 10 ** max(grid.places - self.read, 0) % grid.step == 0
+
+    @property
+    def nearest(self) -> Nearest:
+        where, cursors = (self.low_place, self.high_place), (self.low, self.high)
+        read = self.read if self.plain else None
+        return nearest_fraction(self.span, where, cursors, self.remainder, read, self.mantissa)
 
     @property
     def order(self) -> int:

@@ -36,6 +36,7 @@ def number_rx(
     exclusive_maximum: Decimal | None = None,
     multiple_of: Decimal | Sequence[Decimal] | None = None,
     draft4_integers: bool = False,
+    measured: bool = False,
 ) -> Rx:
     """All number texts whose exact value meets the bounds, of the sub-language that the package describes.
 
@@ -44,9 +45,12 @@ def number_rx(
         minimum, exclusive_minimum, maximum, exclusive_maximum: finite bounds; all of them hold together.
         multiple_of: positive; the number is a multiple of each.
         draft4_integers: with `integer`, only texts without fraction and exponent (draft 4, section 3.5).
+        measured: for an operand of `other_number_rx` or its result: texts about which that says nothing are left out where
+            they would only make states.
 
     Raises:
-        LimitExceeded: `keyword` is `multipleOf`; where multiples have more than 10,000 remainders to tell apart.
+        LimitExceeded: `keyword` is `multipleOf`; where multiples have more than 10^50 remainders to tell apart, or
+            10,000 where they are `measured`.
         ValueError: for a bound that is not finite, or a multiple that is not positive.
     """
     if multiple_of is None:
@@ -61,7 +65,7 @@ def number_rx(
             raise ValueError(f"a multiple that is not positive: {multiple}")
     low = _tighter(minimum, exclusive_minimum, 1)
     high = _tighter(maximum, exclusive_maximum, -1)
-    return _number_rx(low, high, multiples, integer, integer and draft4_integers)
+    return _number_rx(low, high, multiples, integer, integer and draft4_integers, measured)
 
 
 def equal_number_rx(value: Decimal) -> Rx:
@@ -130,15 +134,22 @@ def _tighter(closed: Decimal | None, exclusive: Decimal | None, side: int) -> _E
 
 
 @remembered(4096)
-def _number_rx(low: _End | None, high: _End | None, multiples: tuple[Decimal, ...], integer: bool, bare: bool) -> Rx:
+def _number_rx(
+    low: _End | None,
+    high: _End | None,
+    multiples: tuple[Decimal, ...],
+    integer: bool,
+    bare: bool,
+    measured: bool = False,
+) -> Rx:
     if low is None and high is None and not integer and not multiples:
         return NUMBER
-    grid = Grid.of(multiples, integer)
+    grid = Grid.of(multiples, integer, measured)
     zero = (low is None or low[0] < 0 or (low[0] == 0 and low[1])) and (
         high is None or high[0] > 0 or (high[0] == 0 and high[1])
     )
-    positive = _magnitudes(low, high, zero, grid, bare)
-    negative = _magnitudes(_mirrored(high), _mirrored(low), zero, grid, bare)
+    positive = _magnitudes(low, high, zero, grid, bare, measured)
+    negative = _magnitudes(_mirrored(high), _mirrored(low), zero, grid, bare, measured)
     return union(positive, concat(_MINUS, negative))
 
 
@@ -146,7 +157,7 @@ def _mirrored(end: _End | None) -> _End | None:
     return None if end is None else (end[0].copy_negate(), end[1])
 
 
-def _magnitudes(low: _End | None, high: _End | None, zero: bool, grid: Grid | None, bare: bool) -> Rx:
+def _magnitudes(low: _End | None, high: _End | None, zero: bool, grid: Grid | None, bare: bool, measured: bool) -> Rx:
     """Texts without sign of the members of an interval that are zero (where it belongs) or positive."""
     span = None
     if high is None or high[0] > 0:
@@ -154,7 +165,7 @@ def _magnitudes(low: _End | None, high: _End | None, zero: bool, grid: Grid | No
         upper = Bound.of(*high) if high is not None else None
         if lower is None and upper is None and grid is None:
             return UNSIGNED if zero else POSITIVE
-        span = span_of(lower, upper, zero, grid, bare)
+        span = span_of(lower, upper, zero, grid, bare, measured)
     if span is not None:
         return magnitude_rx(span)
     if not zero:

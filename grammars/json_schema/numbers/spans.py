@@ -15,8 +15,12 @@ from grammars.json_schema.numbers.texts import (
     SMALLEST_EXPONENT,
 )
 
-MAX_CLASSES = 10_000
-"""How many remainders a recogniser of multiples may have to tell apart."""
+MAX_CLASSES = 10**50
+"""How many remainders a recogniser of multiples may have to tell apart: there is a state for each that is met, and digits
+lead to the multiples without a search (`nearest`)."""
+
+MAX_MEASURED = 10_000
+"""The same where complements are taken, whose states are told from nothing by searches."""
 
 MAX_GRID_DIGITS = 5_000
 """Decimal places, and digits of a bound on a grid, beyond which the arithmetic is refused."""
@@ -87,10 +91,10 @@ class Grid:
     zeros: int
 
     @staticmethod
-    def of(multiples: Sequence[Decimal], integer: bool) -> Grid | None:
+    def of(multiples: Sequence[Decimal], integer: bool, measured: bool = False) -> Grid | None:
         """The common multiples of all that is asked for, or `None` where every number will do.
 
-        Raises `LimitExceeded` that names multipleOf past `MAX_CLASSES`.
+        Raises `LimitExceeded` that names multipleOf past `MAX_CLASSES`, or past `MAX_MEASURED` where it is `measured`.
         """
         step, places = 0, 0
         for value in (*multiples, Decimal(1)) if integer else multiples:
@@ -112,10 +116,11 @@ class Grid:
         while step % 10 ** (zeros + 1) == 0:
             zeros += 1
         grid = Grid(step, places, zeros)
-        if grid.classes > MAX_CLASSES:
+        limit = MAX_MEASURED if measured else MAX_CLASSES
+        if grid.classes > limit:
             raise LimitExceeded(
                 f"multipleOf asks for multiples of {step}e-{places} altogether: {grid.classes} remainders to tell "
-                f"apart, and {MAX_CLASSES} is the limit",
+                f"apart, and {limit:.0e} is the limit{' beside others that are left out' if measured else ''}",
                 keyword="multipleOf",
             )
         return grid
@@ -179,6 +184,7 @@ class Span:
         largest_exponent, smallest_exponent: limits of exponents; beyond what binary64 holds only where a bound is.
         long_exponent: limit either way behind a mantissa with several digits before its point.
         least_units: the smallest positive member in units of the grid's last place.
+        long: whether a mantissa may have several digits before its point; only the sign is bounded then.
         order: a hash of all this that is the same in every process.
     """
 
@@ -192,16 +198,14 @@ class Span:
     smallest_exponent: int
     long_exponent: int
     least_units: int
+    long: bool
     order: int
 
-    @property
-    def free(self) -> bool:
-        """Whether there are no bounds but the sign."""
-        return self.low is None and self.high is None
 
-
-def span_of(low: Bound | None, high: Bound | None, zero: bool, grid: Grid | None, bare: bool) -> Span | None:
-    """The span with these limits, or `None` where no positive number is in it."""
+def span_of(
+    low: Bound | None, high: Bound | None, zero: bool, grid: Grid | None, bare: bool, measured: bool = False
+) -> Span | None:
+    """The span with these limits, or `None` where no positive number is in it; `measured`: never with long mantissas."""
     least_units = 0
     if grid is not None:
         least_units = grid.step
@@ -230,9 +234,10 @@ def span_of(low: Bound | None, high: Bound | None, zero: bool, grid: Grid | None
     bounds = [abs(bound.exponent) + 1 for bound in (low, high) if bound is not None]
     largest = max([LARGEST_EXPONENT, on_grid, *bounds])
     smallest = min([SMALLEST_EXPONENT, *[-bound for bound in bounds]])
-    order = hash((_order(low), _order(high), zero, bare, (grid.step, grid.places) if grid is not None else 0))
+    long = low is None and high is None and not measured
+    order = hash((_order(low), _order(high), zero, bare, long, (grid.step, grid.places) if grid is not None else 0))
     longest = max(LONG_EXPONENT, on_grid)
-    return Span(low, high, zero, grid, bare, mantissa, largest, smallest, longest, least_units, order)
+    return Span(low, high, zero, grid, bare, mantissa, largest, smallest, longest, least_units, long, order)
 
 
 def _order(bound: Bound | None) -> int:

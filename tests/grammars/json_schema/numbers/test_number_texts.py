@@ -255,10 +255,12 @@ def test_multiples_are_exact(limits_: dict[str, Decimal], members: list[str], ot
 
 def test_too_many_remainders_are_refused_by_name() -> None:
     with pytest.raises(LimitExceeded, match="multipleOf") as caught:
-        number_rx(multiple_of=Decimal(1_000_003))
+        number_rx(multiple_of=Decimal(10**60 + 7))
     assert caught.value.keyword == "multipleOf"
     with pytest.raises(LimitExceeded, match="multipleOf"):
-        number_rx(multiple_of=[Decimal(101), Decimal(103)])
+        number_rx(multiple_of=[Decimal(10**30 + 1), Decimal(10**31 + 3)])
+    with pytest.raises(LimitExceeded, match="beside others that are left out"):
+        number_rx(multiple_of=Decimal(1_000_003), measured=True)
 
 
 def test_limits_that_contradict_each_other_leave_nothing() -> None:
