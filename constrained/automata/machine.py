@@ -316,7 +316,7 @@ class Machine:
     def forget_rows(self) -> None:
         """Forget what the memo and the states say about rows; pops stay.  Readers without the lock may see either."""
         keys = self.memo[:, 0]
-        pops = self.memo[keys >= t.POP_KEY]
+        pops = self.memo[(keys >= t.POP_KEY) & (keys < t.WITHIN_KEY)]
         size = 1 << 12
         while len(pops) * 2 > size:
             size *= 2

@@ -17,12 +17,19 @@ from constrained.kernels.tables import (
     E_NODE,
     E_OUTCOME,
     E_STATE,
+    I_CELL,
+    I_LOCAL,
+    JOINED_AFTER,
     KIND_SHIFT,
     L_DENSE,
     L_EXITS,
     L_EXITS_END,
     L_IDS,
     L_IDS_END,
+    L_JOINED,
+    L_JOINED_END,
+    L_PREPARED,
+    L_WALKED,
     N_KIDS,
     N_KIDS_END,
     N_SPAN,
@@ -43,7 +50,6 @@ from constrained.kernels.tables import (
     R_OPEN,
     REJECTED,
     S_ACTIONS,
-    S_LOCAL,
     S_MAP,
     S_ROW,
     S_SLACK,
@@ -66,6 +72,9 @@ from constrained.kernels.walk_registers import (
     W_FLOOR,
     W_FOUND,
     W_HORIZON,
+    W_ITEM,
+    W_ITEM_WALKED,
+    W_ITEMS,
     W_LOWEST,
     W_MEMO,
     W_OPEN,
@@ -74,8 +83,8 @@ from constrained.kernels.walk_registers import (
     W_POOL_START,
     W_RESUME,
     W_ROWS,
+    W_SPARE,
     W_STATE,
-    W_TOP,
     W_UNFILED,
     W_WALKED,
     enter,
@@ -103,156 +112,199 @@ def file_row(states: Int32, memo: Int64, cells: Int32, w: Int64) -> None:
         states[start, S_ROW] = row
         return
     chain = np.int64(start)
-    for step in range(touched):
+    step = 0
+    while True:
         key = (chain << 32) | (np.int64(cells[cell, C_RETURN]) & 0xFFFFFFFF)
-        if step == touched - 1:
+        value = memo_get(memo, key)
+        step += 1
+        if value < 0 and step >= touched:
             memo_put(memo, key, row)
             w[W_MEMO] += 1
-        else:
-            value = memo_get(memo, key)
-            if value < 0:
-                value = CHAIN_FLAG + w[W_CHAIN]
-                w[W_CHAIN] += 1
-                memo_put(memo, key, value)
-                w[W_MEMO] += 1
-            chain = value - CHAIN_FLAG
-            cell = cells[cell, C_NEXT]
+            return
+        # A row that was made in another way (`kernels.leaving`) may have looked deeper: then this one is filed as deep.
+        if value < 0:
+            value = CHAIN_FLAG + w[W_CHAIN]
+            w[W_CHAIN] += 1
+            memo_put(memo, key, value)
+            w[W_MEMO] += 1
+        chain = value - CHAIN_FLAG
+        cell = np.int64(cells[cell, C_NEXT])
 
 
 @kernel
 def compose(
-    states: Int32, maps: UInt8, actions: Int64, memo: Int64, cells: Int32, loops: UInt64, nodes: Int32, bytes_: UInt8,
-    below: UInt64, token_ids: Int32, lengths: Int32, eos: Int32, pool: Int32, dense: UInt32, locals_: Int32, rows: Int32,
-    exits: Int32, frames: Int32, w: Int64,
+    states: Int32, maps: UInt8, actions: Int64, memo: Int64, cells: Int32, loops: UInt64, trie: Int32, trie_bytes: UInt8,
+    trie_below: UInt64, trie_tokens: Int32, trie_lengths: Int32, joined: Int32, joined_bytes: UInt8, joined_below: UInt64,
+    joined_tokens: Int32, joined_lengths: Int32, eos: Int32, pool: Int32, dense: UInt32, locals_: Int32, rows: Int32,
+    exits: Int32, frames: Int32, items: Int64, w: Int64,
 ) -> int:  # fmt: skip
-    """Complete the local row of w[W_STATE] with what the stack below w[W_CELL] allows after each exit; memoise it.
+    """Complete the local rows of `items` with what the stack below allows after each exit; memoise it as the row of w[W_STATE].
 
     The row is filed under the state and the return states of just those cells that the walk popped.  End tokens are in
-    the row iff the text may end here.  Resumable like `walk_alone`.  On OK, w[W_FOUND] is the row's number;
-    it is not memoised yet where w[W_UNFILED] is 1 or tokens were set apart (W_OPEN).
+    the row iff the text may end here.  Joined exits lead into tries of their own.  Resumable like `walk_alone`.  On OK,
+    w[W_FOUND] is the row's number; it is not memoised yet where w[W_UNFILED] is 1 or tokens were set apart (W_OPEN).
     """
-    start, bottom, first_top = w[W_STATE], w[W_CELL], w[W_TOP]
-    local = states[start, S_LOCAL]
-    if w[W_RESUME] == 0:
+    start, first_top = w[W_STATE], w[W_SPARE]
+    resumes = w[W_RESUME] == 1
+    if not resumes:
         w[W_RESUME] = 1
-        w[W_EXIT] = locals_[local, L_EXITS]
+        w[W_ITEM], w[W_ITEM_WALKED] = 0, 0
         w[W_DEPTH] = _BETWEEN
         w[W_POOL_START] = w[W_POOL]
-        w[W_LOWEST] = cells[bottom, C_DEPTH]
     pool_top = w[W_POOL]
     lowest = w[W_LOWEST]
     depth = w[W_DEPTH]
     floor = w[W_FLOOR]
     horizon = w[W_HORIZON]
-    walked = 0
-    number = w[W_EXIT]
-    end_of_exits = locals_[local, L_EXITS_END]
-    while number < end_of_exits:
-        leaving = exits[number, E_STATE]
-        if depth == _BETWEEN:
-            node = exits[number, E_NODE]
-            floor = nodes[node, N_SPAN] >> 16
-            if leaving < 0:
-                # the frame's last byte is consumed: take the return state, go on below the node
-                outcome = exits[number, E_OUTCOME] & (OPEN_BIT - 1)
-                then = np.int64(cells[bottom, C_RETURN])
-                rest = cells[bottom, C_NEXT]
-                if cells[rest, C_DEPTH] < lowest:
-                    lowest = cells[rest, C_DEPTH]
-                if then < 0:
-                    target = memo_get(memo, POP_KEY | ((-1 - then) << OUTCOME_BITS) | outcome)
-                    if target < 0:
-                        w[W_DETAIL] = -1 - then
-                        w[W_OUTCOME] = outcome
-                        w[W_EXIT], w[W_POOL], w[W_LOWEST], w[W_DEPTH] = number, pool_top, lowest, _BETWEEN
-                        w[W_WALKED] += walked
-                        return UNKNOWN_POP
-                    then = target
-                open_ahead = exits[number, E_OUTCOME] // OPEN_BIT
-                if states[then, S_SLACK] == OPEN_AHEAD:
-                    open_ahead = 1
-                enter(frames, nodes, floor, node, then, rest, first_top, open_ahead)
-            elif exits[number, E_OUTCOME] == 1:
-                # the state wants to leave before the node's own byte
-                floor -= 1
-                enter(frames, nodes, floor, node, leaving, bottom, first_top, states[leaving, S_SLACK] == OPEN_AHEAD)
-                frames[floor, F_KID] = node
-                frames[floor, F_KIDS_END] = node + 1
-            else:
-                enter(frames, nodes, floor, node, leaving, bottom, first_top, states[leaving, S_SLACK] == OPEN_AHEAD)
-            depth = floor
-        only_pops = leaving >= 0 and exits[number, E_OUTCOME] == 0
-        while depth >= floor:
-            state = frames[depth, F_STATE]
-            cell = frames[depth, F_CELL]
-            top = frames[depth, F_TOP]
-            kid = frames[depth, F_KID]
-            kids_end = frames[depth, F_KIDS_END]
-            expanded = states[state, S_ACTIONS] >= 0
-            map_at = states[state, S_MAP] * 256
-            pops = only_pops and depth == floor
-            descended = False
-            while kid < kids_end:
-                symbol = bytes_[kid]
-                if expanded:
-                    group = maps[map_at + symbol]
-                    if group == 0 or (pops and actions[states[state, S_ACTIONS] + group] >> KIND_SHIFT != POP_BEFORE):
+    while w[W_ITEM] < w[W_ITEMS]:
+        local, bottom = items[w[W_ITEM], I_LOCAL], items[w[W_ITEM], I_CELL]
+        number, end_of_exits = np.int64(locals_[local, L_EXITS]), np.int64(locals_[local, L_EXITS_END])
+        nodes, bytes_, below, token_ids, lengths = trie, trie_bytes, trie_below, trie_tokens, trie_lengths
+        if locals_[local, L_PREPARED] > 0:
+            number, end_of_exits = np.int64(locals_[local, L_JOINED]), np.int64(locals_[local, L_JOINED_END])
+            nodes, bytes_, below, token_ids, lengths = joined, joined_bytes, joined_below, joined_tokens, joined_lengths
+        if resumes:
+            number, resumes = w[W_EXIT], False
+        walked = 0
+        while number < end_of_exits:
+            leaving = exits[number, E_STATE]
+            if depth == _BETWEEN:
+                node = exits[number, E_NODE]
+                floor = nodes[node, N_SPAN] >> 16
+                if leaving < 0:
+                    # take the return state, go on below the node
+                    outcome = exits[number, E_OUTCOME] & (OPEN_BIT - 1)
+                    then = np.int64(cells[bottom, C_RETURN])
+                    rest = cells[bottom, C_NEXT]
+                    if cells[rest, C_DEPTH] < lowest:
+                        lowest = cells[rest, C_DEPTH]
+                    if then < 0:
+                        target = memo_get(memo, POP_KEY | ((-1 - then) << OUTCOME_BITS) | outcome)
+                        if target < 0:
+                            w[W_DETAIL] = -1 - then
+                            w[W_OUTCOME] = outcome
+                            w[W_EXIT], w[W_POOL], w[W_LOWEST], w[W_DEPTH] = number, pool_top, lowest, _BETWEEN
+                            w[W_WALKED] += walked
+                            w[W_ITEM_WALKED] += walked
+                            return UNKNOWN_POP
+                        then = target
+                    open_ahead = exits[number, E_OUTCOME] // OPEN_BIT
+                    if leaving == JOINED_AFTER and states[then, S_SLACK] == OPEN_AHEAD:
+                        open_ahead = 1
+                    enter(frames, nodes, floor, node, then, rest, first_top, open_ahead)
+                elif exits[number, E_OUTCOME] == 1:
+                    # the state wants to leave before the node's own byte
+                    floor -= 1
+                    enter(
+                        frames, nodes, floor, node, leaving, bottom, first_top, states[leaving, S_SLACK] == OPEN_AHEAD
+                    )
+                    frames[floor, F_KID] = node
+                    frames[floor, F_KIDS_END] = node + 1
+                else:
+                    enter(
+                        frames, nodes, floor, node, leaving, bottom, first_top, states[leaving, S_SLACK] == OPEN_AHEAD
+                    )
+                depth = floor
+            only_pops = leaving >= 0 and exits[number, E_OUTCOME] == 0
+            while depth >= floor:
+                state = frames[depth, F_STATE]
+                cell = frames[depth, F_CELL]
+                top = frames[depth, F_TOP]
+                kid = frames[depth, F_KID]
+                kids_end = frames[depth, F_KIDS_END]
+                expanded = states[state, S_ACTIONS] >= 0
+                map_at = states[state, S_MAP] * 256
+                pops = only_pops and depth == floor
+                descended = False
+                while kid < kids_end:
+                    symbol = bytes_[kid]
+                    if expanded:
+                        group = maps[map_at + symbol]
+                        if group == 0 or (
+                            pops and actions[states[state, S_ACTIONS] + group] >> KIND_SHIFT != POP_BEFORE
+                        ):
+                            kid += 1
+                            continue
+                    walked += 1
+                    status, after, cell_after, top_after, outcome = dispatch(
+                        states, maps, actions, memo, cells, state, cell, top, symbol, -1, 0
+                    )
+                    if cells[cell_after, C_DEPTH] < lowest:
+                        lowest = cells[cell_after, C_DEPTH]
+                    for pushed in range(top, top_after):  # a step may pop frames and then push others over them
+                        if cells[pushed, C_DEPTH] <= lowest:
+                            lowest = cells[pushed, C_DEPTH] - 1
+                    if status == REJECTED:
                         kid += 1
                         continue
-                walked += 1
-                status, after, cell_after, top_after, outcome = dispatch(
-                    states, maps, actions, memo, cells, state, cell, top, symbol, -1, 0
-                )
-                if cells[cell_after, C_DEPTH] < lowest:
-                    lowest = cells[cell_after, C_DEPTH]
-                for pushed in range(top, top_after):  # a step may pop frames and then push others over them
-                    if cells[pushed, C_DEPTH] <= lowest:
-                        lowest = cells[pushed, C_DEPTH] - 1
-                if status == REJECTED:
+                    if status != OK:
+                        w[W_DETAIL] = after
+                        w[W_OUTCOME] = outcome
+                        frames[depth, F_KID] = kid
+                        w[W_EXIT], w[W_POOL], w[W_LOWEST], w[W_DEPTH], w[W_FLOOR] = (
+                            number,
+                            pool_top,
+                            lowest,
+                            depth,
+                            floor,
+                        )
+                        w[W_WALKED] += walked
+                        w[W_ITEM_WALKED] += walked
+                        return status
+                    node = kid
                     kid += 1
-                    continue
-                if status != OK:
-                    w[W_DETAIL] = after
-                    w[W_OUTCOME] = outcome
-                    frames[depth, F_KID] = kid
-                    w[W_EXIT], w[W_POOL], w[W_LOWEST], w[W_DEPTH], w[W_FLOOR] = number, pool_top, lowest, depth, floor
-                    w[W_WALKED] += walked
-                    return status
-                node = kid
-                kid += 1
-                open_ahead = frames[depth, F_OPEN]
-                if states[after, S_SLACK] == OPEN_AHEAD:
-                    open_ahead = 1
-                tokens = nodes[node, N_TOKENS]
-                if nodes[node, N_KIDS] == nodes[node, N_KIDS_END]:
+                    open_ahead = frames[depth, F_OPEN]
+                    if states[after, S_SLACK] == OPEN_AHEAD:
+                        open_ahead = 1
+                    tokens = nodes[node, N_TOKENS]
+                    if nodes[node, N_KIDS] == nodes[node, N_KIDS_END]:
+                        pool_top = listed(
+                            token_ids,
+                            lengths,
+                            pool,
+                            w,
+                            pool_top,
+                            tokens,
+                            nodes[node, N_TOKENS_OWN],
+                            ANY_NUMBER,
+                            open_ahead,
+                        )
+                        continue
+                    after = relaxed(states, after, nodes[node, N_SPAN] & 0xFFFF)
+                    most = keeps(states, maps, actions, loops, nodes, below, after, node, horizon)
+                    if most >= 0:
+                        longest = longest_allowed(nodes, node, most)
+                        pool_top = listed(
+                            token_ids,
+                            lengths,
+                            pool,
+                            w,
+                            pool_top,
+                            tokens,
+                            nodes[node, N_TOKENS_ALL],
+                            longest,
+                            open_ahead,
+                        )
+                        continue
                     pool_top = listed(
                         token_ids, lengths, pool, w, pool_top, tokens, nodes[node, N_TOKENS_OWN], ANY_NUMBER, open_ahead
                     )
-                    continue
-                after = relaxed(states, after, nodes[node, N_SPAN] & 0xFFFF)
-                most = keeps(states, maps, actions, loops, nodes, below, after, node, horizon)
-                if most >= 0:
-                    longest = longest_allowed(nodes, node, most)
-                    pool_top = listed(
-                        token_ids, lengths, pool, w, pool_top, tokens, nodes[node, N_TOKENS_ALL], longest, open_ahead
-                    )
-                    continue
-                pool_top = listed(
-                    token_ids, lengths, pool, w, pool_top, tokens, nodes[node, N_TOKENS_OWN], ANY_NUMBER, open_ahead
-                )
-                frames[depth, F_KID] = kid
-                depth += 1
-                enter(frames, nodes, depth, node, after, cell_after, top_after, open_ahead)
-                descended = True
-                break
-            if not descended:
-                depth -= 1
-        depth = _BETWEEN
-        number += 1
-    w[W_EXIT], w[W_POOL], w[W_LOWEST], w[W_DEPTH] = number, pool_top, lowest, _BETWEEN
-    w[W_WALKED] += walked
+                    frames[depth, F_KID] = kid
+                    depth += 1
+                    enter(frames, nodes, depth, node, after, cell_after, top_after, open_ahead)
+                    descended = True
+                    break
+                if not descended:
+                    depth -= 1
+            depth = _BETWEEN
+            number += 1
+        locals_[local, L_WALKED] = max(np.int64(locals_[local, L_WALKED]), w[W_ITEM_WALKED] + walked)
+        w[W_WALKED] += walked
+        w[W_ITEM] += 1
+        w[W_ITEM_WALKED] = 0
+    w[W_POOL], w[W_LOWEST], w[W_DEPTH] = pool_top, lowest, _BETWEEN
     status, after, cell, top, outcome = dispatch(
-        states, maps, actions, memo, cells, start, bottom, first_top, 256, -1, 0
+        states, maps, actions, memo, cells, start, w[W_CELL], first_top, 256, -1, 0
     )
     if cells[cell, C_DEPTH] < lowest:
         w[W_LOWEST] = cells[cell, C_DEPTH]
@@ -265,16 +317,23 @@ def compose(
         w[W_OUTCOME] = outcome
         return status
     at = w[W_ROWS] - w[W_FIRST]
+    local = items[0, I_LOCAL]
     base, first, last = locals_[local, L_DENSE], locals_[local, L_IDS], locals_[local, L_IDS_END]
-    if pool_top - w[W_POOL_START] > dense.shape[1]:
-        # a row of its own takes less than the list
+    if w[W_ITEMS] > 1 or pool_top - w[W_POOL_START] > dense.shape[1]:
+        # a row of its own takes less than the list, and several local rows have no other place
         made = w[W_DENSE]
         w[W_DENSE] = made + 1
         for word in range(dense.shape[1]):
-            dense[made, word] = dense[base, word] if base >= 0 else np.uint32(0)
-        for place in range(first, last):
-            token = pool[place]
-            dense[made, token >> 5] ^= np.uint32(1) << np.uint32(token & 31)
+            dense[made, word] = 0
+        for item in range(w[W_ITEMS]):
+            local = items[item, I_LOCAL]
+            base = locals_[local, L_DENSE]
+            if base >= 0:
+                for word in range(dense.shape[1]):
+                    dense[made, word] |= dense[base, word]
+            for place in range(locals_[local, L_IDS], locals_[local, L_IDS_END]):
+                token = pool[place]
+                dense[made, token >> 5] ^= np.uint32(1) << np.uint32(token & 31)
         for place in range(w[W_POOL_START], pool_top):
             token = pool[place]
             dense[made, token >> 5] ^= np.uint32(1) << np.uint32(token & 31)

@@ -48,12 +48,13 @@ UInt64 = NDArray[np.uint64]
 (
     T_STATES, T_MAPS, T_ACTIONS, T_LOOPS, T_NODES, T_BYTES, T_BELOW, T_TOKEN_IDS, T_EOS, T_POOL, T_DENSE, T_LOCALS,
     T_ROWS, T_EXITS, T_FRAMES, T_SCRATCH, T_BLOB, T_BOUNDS, T_MEMO_USED, T_SETTLED,
-    T_LENGTHS, T_FIRST,
-) = range(22)  # fmt: skip
-TABLES = 22
+    T_LENGTHS, T_FIRST, T_JOINED, T_JOINED_BYTES, T_JOINED_BELOW, T_JOINED_TOKENS, T_JOINED_LENGTHS, T_JOIN_SCRATCH,
+    T_ITEMS,
+) = range(29)  # fmt: skip
+TABLES = 29
 """The tables of a store: those of its machine, of the trie, and of its rows; the bytes of the tokens and their bounds; how
-many entries the memo has; open commas that have been settled; how many characters the tokens have.  T_FIRST names no
-table: handles[T_FIRST, 0] is the number of the first of the rows."""
+many entries the memo has; open commas that have been settled; how many characters the tokens have; the tries of joined exits, and
+what a row is made up of.  T_FIRST names no table: handles[T_FIRST, 0] is the number of the first of the rows."""
 O_CELLS, O_HISTORY, O_TEXT = range(3)
 OWN = 3
 """The tables of a matcher: cells, history, text."""

@@ -161,7 +161,7 @@ def dispatch(
             if target < 0:
                 return UNKNOWN_POP, -1 - then, cell, top, outcome
             if target == 0:
-                return REJECTED, state, cell, top, 0
+                return REJECTED, state, cells[cell, C_NEXT], top, 0  # what the cell says has been looked at
             state = target
         cell = cells[cell, C_NEXT]
         if kind == POP_AFTER:

@@ -9,21 +9,30 @@ from constrained.kernels import handles as h
 from constrained.kernels.branches import IS_STRING, L_KNOWN, NOT_KEPT
 from constrained.kernels.compose import compose, file_row
 from constrained.kernels.jit import inlined, kernel
-from constrained.kernels.machine import M_CELL, M_HITS, M_ROW, M_STATE, M_TOP, find_row
+from constrained.kernels.joining import join_exits
+from constrained.kernels.leaving import find_items, find_large
+from constrained.kernels.machine import M_CELL, M_HITS, M_ROW, M_STATE, M_TOP, find_row, memo_put
 from constrained.kernels.rows import expand_row
 from constrained.kernels.tables import (
     ASK_KEPT,
     C_DEPTH,
     DEAR_LOCAL,
+    I_LOCAL,
     L_DENSE,
     L_EXITS,
     L_EXITS_END,
     L_IDS,
     L_IDS_END,
+    L_LARGE,
+    L_LARGE_END,
     L_OPEN,
+    L_PREPARED,
+    L_WALKED,
     LOCAL_COLUMNS,
     MEMO_FULL,
+    NEED_LOCAL,
     NO_ROOM,
+    NODE_COLUMNS,
     OK,
     OPEN_LOCAL,
     OPEN_ROW,
@@ -33,8 +42,10 @@ from constrained.kernels.tables import (
     S_LOCAL,
     S_SLACK,
     UNKNOWN_STATE,
+    WITHIN_KEY,
+    WITHIN_SHIFT,
 )
-from constrained.kernels.walk import walk_alone, walk_beside
+from constrained.kernels.walk import begin_local, walk_alone, walk_beside
 from constrained.kernels.walk_registers import (
     CHAINS,
     W_BUDGET,
@@ -47,7 +58,11 @@ from constrained.kernels.walk_registers import (
     W_FIRST,
     W_FOUND,
     W_HORIZON,
+    W_ITEMS,
+    W_JOINED,
+    W_JOINED_TOKENS,
     W_KEEPS,
+    W_LEAST_WALK,
     W_LIMIT_DENSE,
     W_LOCALS,
     W_MEMO,
@@ -63,6 +78,7 @@ from constrained.kernels.walk_registers import (
     W_UNFILED,
     W_WALKED,
     W_WALKS,
+    W_WITHIN,
 )
 
 Int32 = NDArray[np.int32]
@@ -72,10 +88,12 @@ UInt64 = NDArray[np.uint64]
 
 _ENTRY_BYTES = 48
 """Of the memo, for each entry: 16 bytes, a third full on average."""
+_NODE_BYTES = 4 * NODE_COLUMNS + 17
+"""Of a node of joined exits: its columns, its byte, and what is below it."""
 STEP_ENTRIES = 64
 """Memo entries that one row may make at most, beside those for the frames of the stack."""
-_LOCAL, _COMPOSING = range(2)
-"""W_STAGE: local rows are being made, or the row itself."""
+_LOCAL, _PARTS, _COMPOSING = range(3)
+"""W_STAGE: the state's local row is being made, those of large exits, or the row itself."""
 
 
 @inlined
@@ -84,6 +102,7 @@ def bytes_of_rows(w: Int64, words: int) -> int:
     rows = w[W_ROWS] - w[W_FIRST]
     entries = w[W_CHAIN] - CHAINS + rows
     listed = 4 * w[W_POOL] + 12 * w[W_EXITS] + 4 * words * w[W_DENSE]
+    listed += _NODE_BYTES * w[W_JOINED] + 8 * w[W_JOINED_TOKENS]
     return listed + 4 * (ROW_COLUMNS * rows + LOCAL_COLUMNS * w[W_LOCALS]) + _ENTRY_BYTES * entries  # type: ignore[no-any-return]
 
 
@@ -180,6 +199,90 @@ def _local_rows(handles: Int64, memo: Int64, w: Int64) -> int:
 
 
 @inlined
+def _prepare(handles: Int64, w: Int64, local: int) -> None:
+    """Have the next walks of the exits of a local row shorter, once one was long."""
+    locals_, exits = h.int32_rows(handles, h.T_LOCALS), h.int32_rows(handles, h.T_EXITS)
+    states, maps = h.int32_rows(handles, h.T_STATES), h.uint8_items(handles, h.T_MAPS)
+    actions = h.int64_items(handles, h.T_ACTIONS)
+    nodes, bytes_ = h.int32_rows(handles, h.T_NODES), h.uint8_items(handles, h.T_BYTES)
+    first, end = locals_[local, L_EXITS], locals_[local, L_EXITS_END]
+    locals_[local, L_PREPARED] = -1
+    count = -1 if locals_[local, L_OPEN] else find_large(states, maps, actions, nodes, bytes_, exits, w, first, end)
+    if count < 0:
+        return
+    locals_[local, L_LARGE], locals_[local, L_LARGE_END] = w[W_EXITS], w[W_EXITS] + count
+    w[W_EXITS] += count
+    join_exits(
+        states,
+        maps,
+        actions,
+        nodes,
+        bytes_,
+        h.uint64_rows(handles, h.T_BELOW),
+        h.int32_items(handles, h.T_TOKEN_IDS),
+        locals_,
+        exits,
+        h.int32_rows(handles, h.T_JOINED),
+        h.uint8_items(handles, h.T_JOINED_BYTES),
+        h.uint64_rows(handles, h.T_JOINED_BELOW),
+        h.int32_items(handles, h.T_JOINED_TOKENS),
+        h.int32_items(handles, h.T_JOINED_LENGTHS),
+        h.int32_items(handles, h.T_JOIN_SCRATCH),
+        h.int32_rows(handles, h.T_FRAMES),
+        w,
+        local,
+    )
+
+
+@inlined
+def _parts(handles: Int64, memo: Int64, cells: Int32, w: Int64) -> int:
+    """Find, or make, the local rows that make up the row of w[W_ROOT]; a status, OK when all are there."""
+    states, locals_, exits = (
+        h.int32_rows(handles, h.T_STATES), h.int32_rows(handles, h.T_LOCALS), h.int32_rows(handles, h.T_EXITS),
+    )  # fmt: skip
+    used = h.int64_items(handles, h.T_MEMO_USED)
+    while True:
+        if w[W_WITHIN] < 0:
+            status = find_items(
+                states,
+                h.int64_items(handles, h.T_ACTIONS),
+                memo,
+                cells,
+                locals_,
+                exits,
+                h.int64_rows(handles, h.T_ITEMS),
+                w,
+            )
+            if status == OK and w[W_ITEMS] == 0:
+                continue  # one of the local rows cannot be prepared after all
+            if status != NEED_LOCAL:
+                return status
+            w[W_RESUME] = 0
+            w[W_STATE] = w[W_DETAIL]
+        if w[W_RESUME] == 0:
+            if states[w[W_STATE], S_ACTIONS] < 0:
+                w[W_DETAIL] = w[W_STATE]
+                return UNKNOWN_STATE
+            if not has_room(handles, w):
+                return NO_ROOM
+            w[W_WALKS] += 1
+        made, key = w[W_LOCALS], WITHIN_KEY | (w[W_STATE] << WITHIN_SHIFT) | w[W_WITHIN]
+        status = walk_alone(
+            states, h.uint8_items(handles, h.T_MAPS), h.int64_items(handles, h.T_ACTIONS), memo,
+            h.int32_rows(handles, h.T_SCRATCH), h.uint64_rows(handles, h.T_LOOPS), h.int32_rows(handles, h.T_NODES),
+            h.uint8_items(handles, h.T_BYTES), h.uint64_rows(handles, h.T_BELOW), h.int32_items(handles, h.T_TOKEN_IDS),
+            h.int32_items(handles, h.T_LENGTHS), h.int32_items(handles, h.T_POOL), h.uint32_rows(handles, h.T_DENSE),
+            locals_, exits, h.int32_rows(handles, h.T_FRAMES), w,
+        )  # fmt: skip
+        if status != OK:
+            return status
+        w[W_OPEN] = 0  # it says that it has such tokens; nobody uses it
+        w[W_WITHIN] = -1
+        memo_put(memo, key, made)
+        used[0] += 1
+
+
+@inlined
 def _composed(handles: Int64, memo: Int64, cells: Int32, w: Int64) -> int:
     """Make the row w[W_ROOT] and the stack have, and memoise it; a status."""
     states, locals_ = h.int32_rows(handles, h.T_STATES), h.int32_rows(handles, h.T_LOCALS)
@@ -188,7 +291,10 @@ def _composed(handles: Int64, memo: Int64, cells: Int32, w: Int64) -> int:
     if (used[0] + spare) * 2 > memo.shape[0]:
         w[W_DETAIL] = spare
         return MEMO_FULL
-    if w[W_STAGE] == _LOCAL:
+    if w[W_STAGE] == _PARTS:
+        status = _parts(handles, memo, cells, w)
+        if status != OK:
+            return status
         if not has_room(handles, w):
             return NO_ROOM
         w[W_STAGE] = _COMPOSING
@@ -207,6 +313,11 @@ def _composed(handles: Int64, memo: Int64, cells: Int32, w: Int64) -> int:
         h.uint64_rows(handles, h.T_BELOW),
         h.int32_items(handles, h.T_TOKEN_IDS),
         h.int32_items(handles, h.T_LENGTHS),
+        h.int32_rows(handles, h.T_JOINED),
+        h.uint8_items(handles, h.T_JOINED_BYTES),
+        h.uint64_rows(handles, h.T_JOINED_BELOW),
+        h.int32_items(handles, h.T_JOINED_TOKENS),
+        h.int32_items(handles, h.T_JOINED_LENGTHS),
         h.int32_items(handles, h.T_EOS),
         h.int32_items(handles, h.T_POOL),
         h.uint32_rows(handles, h.T_DENSE),
@@ -214,8 +325,15 @@ def _composed(handles: Int64, memo: Int64, cells: Int32, w: Int64) -> int:
         h.int32_rows(handles, h.T_ROWS),
         h.int32_rows(handles, h.T_EXITS),
         h.int32_rows(handles, h.T_FRAMES),
+        h.int64_rows(handles, h.T_ITEMS),
         w,
     )
+    if status == OK:
+        items = h.int64_rows(handles, h.T_ITEMS)
+        for item in range(w[W_ITEMS]):
+            local = items[item, I_LOCAL]
+            if locals_[local, L_PREPARED] == 0 and locals_[local, L_WALKED] >= w[W_LEAST_WALK]:
+                _prepare(handles, w, local)
     used[0] += w[W_MEMO]
     w[W_MEMO] = 0
     if status == OK and (w[W_UNFILED] or w[W_OPEN]):
@@ -232,11 +350,12 @@ def _made(handles: Int64, memo: Int64, cells: Int32, w: Int64, state: int, cell:
             return OK
         w[W_MISSES] += 1
         w[W_ROOT], w[W_CELL], w[W_TOP] = state, cell, top
-        w[W_STAGE], w[W_RESUME], w[W_OPEN] = _LOCAL, 0, 0
+        w[W_STAGE], w[W_RESUME], w[W_OPEN], w[W_WITHIN] = _LOCAL, 0, 0, -1
     if w[W_STAGE] == _LOCAL:
         status = _local_rows(handles, memo, w)
         if status != OK:
             return status
+        w[W_STAGE] = _PARTS
     return _composed(handles, memo, cells, w)
 
 
@@ -291,6 +410,7 @@ def add_local(handles: Int64, w: Int64, row: UInt32, exits: Int32) -> int:
     locals_[local, L_IDS], locals_[local, L_IDS_END] = first, end
     locals_[local, L_EXITS], locals_[local, L_EXITS_END] = top, top + exits.shape[0]
     locals_[local, L_OPEN] = 0
+    begin_local(locals_, local)
     w[W_POOL], w[W_EXITS], w[W_LOCALS] = end, top + exits.shape[0], local + 1
     return local  # type: ignore[no-any-return]
 

@@ -60,17 +60,24 @@ OPERAND_MASK = (1 << 29) - 1
 
 (
     OK, REJECTED, UNKNOWN_STATE, UNKNOWN_POP, EXIT, CELLS_FULL, ACCEPTED, HISTORY_FULL, UNKNOWN_COST, OPEN, NO_ROOM,
-    TOO_DEEP, ASK_KEPT, OPEN_LOCAL, DEAR_LOCAL, OPEN_ROW, MEMO_FULL,
-) = range(17)  # fmt: skip
+    TOO_DEEP, ASK_KEPT, OPEN_LOCAL, DEAR_LOCAL, OPEN_ROW, MEMO_FULL, NEED_LOCAL,
+) = range(18)  # fmt: skip
 """Status codes of kernels."""
 
 OUTCOME_BITS = 24
 POP_KEY = 1 << 62
+WITHIN_KEY, WITHIN_SHIFT = 3 << 61, 31
+"""Keys of the memo for local rows of a large exit: the state that the frame is left to, and the number of the exit."""
 CHAIN_FLAG = 1 << 40
 """A memo value with this flag names a chain node, not a row."""
 
-L_DENSE, L_IDS, L_IDS_END, L_EXITS, L_EXITS_END, L_OPEN = range(6)
-LOCAL_COLUMNS = 6
+(
+    L_DENSE, L_IDS, L_IDS_END, L_EXITS, L_EXITS_END, L_OPEN, L_WALKED, L_PREPARED, L_JOINED, L_JOINED_END, L_LARGE, L_LARGE_END,
+) = range(12)  # fmt: skip
+LOCAL_COLUMNS = 12
+"""A local row: its base, or -1, and a list of tokens in the pool; its exits; 1 if there are more tokens, which the text has to
+tell; how many nodes a walk of the exits came to.  L_PREPARED: 1 if the exits are there a second time in two parts, those
+joined (`kernels.joining`) and large ones (`kernels.leaving`); -1 if they cannot be."""
 R_DENSE, R_IDS, R_IDS_END, R_MORE, R_MORE_END, R_OPEN = range(6)
 ROW_COLUMNS = 6
 """A row: its base, or -1; two lists of tokens in the pool; 1 if there are more tokens, which the text has to tell."""
@@ -79,6 +86,12 @@ OPEN_BIT = 1 << 30
 """Flag of an exit's outcome: the way there depends on text."""
 E_NODE, E_STATE, E_OUTCOME = range(3)
 """An exit: trie node, the state there (POP_BEFORE of some children) or -1, the outcome (POP_AFTER) or -1."""
+JOINED_AFTER, JOINED_BEFORE, BEFORE_STATE = -1, -2, -3
+"""E_STATE of exits that have been prepared: the frame is left with the outcome after the byte before the node, or before the
+bytes behind it: joined, before those of all children; large, BEFORE_STATE - state: before those of which the state says so."""
+I_LOCAL, I_CELL = range(2)
+ITEMS = 16
+"""The local rows that make up a row, int64[ITEMS, 2]: each with the cell below its frame."""
 
 
 def goto(state: int) -> int:

@@ -7,8 +7,10 @@ from numpy.typing import NDArray
 
 from constrained.kernels.branches import ANY_NUMBER, keeps, longest_allowed
 from constrained.kernels.jit import inlined, kernel
+from constrained.kernels.leaving import leaving_with
 from constrained.kernels.machine import dispatch
 from constrained.kernels.tables import (
+    BEFORE_STATE,
     E_NODE,
     E_OUTCOME,
     E_STATE,
@@ -18,7 +20,13 @@ from constrained.kernels.tables import (
     L_EXITS_END,
     L_IDS,
     L_IDS_END,
+    L_JOINED,
+    L_JOINED_END,
+    L_LARGE,
+    L_LARGE_END,
     L_OPEN,
+    L_PREPARED,
+    L_WALKED,
     N_KIDS,
     N_KIDS_END,
     N_ORDER,
@@ -62,6 +70,7 @@ from constrained.kernels.walk_registers import (
     W_RESUME,
     W_STATE,
     W_WALKED,
+    W_WITHIN,
     enter,
     listed,
     relaxed,
@@ -87,6 +96,7 @@ def _exit(exits: Int32, top: int, node: int, state: int, outcome: int) -> int:
 def _file(states: Int32, locals_: Int32, w: Int64, dense: int, ids_end: int, exits_end: int) -> None:
     """Make the entry of `locals_` for the state that was walked."""
     local = w[W_LOCALS]
+    begin_local(locals_, local)
     locals_[local, L_DENSE] = dense
     locals_[local, L_IDS] = w[W_POOL_START]
     locals_[local, L_IDS_END] = ids_end
@@ -97,7 +107,15 @@ def _file(states: Int32, locals_: Int32, w: Int64, dense: int, ids_end: int, exi
     w[W_POOL] = ids_end
     w[W_EXITS] = exits_end
     w[W_RESUME] = 0
-    states[w[W_STATE], S_LOCAL] = local
+    if w[W_WITHIN] < 0:
+        states[w[W_STATE], S_LOCAL] = local
+
+
+@inlined
+def begin_local(locals_: Int32, local: int) -> None:
+    """A local row whose exits have not been walked yet."""
+    locals_[local, L_WALKED] = locals_[local, L_PREPARED] = 0
+    locals_[local, L_JOINED] = locals_[local, L_JOINED_END] = locals_[local, L_LARGE] = locals_[local, L_LARGE_END] = 0
 
 
 @kernel
@@ -110,27 +128,37 @@ def walk_alone(
 
     Tokens that stay inside the frame, or end exactly where it ends, are noted; nodes at which the frame can be left become
     exits.  A subtree of nothing but bytes on which the state stays as it is is noted whole, one of nothing but characters that
-    are only counted by their number.
+    are only counted by their number.  Where w[W_WITHIN] is a large exit, the walk is of its subtree only, and the new entry is not
+    the state's own.
 
     Resumable: on UNKNOWN_* the missing piece is named in w[W_DETAIL], w[W_OUTCOME]; call again once it is there.
     On OK the state's S_LOCAL names the new entry of `locals_`.
     """
+    first, before, outcome_before = 0, np.int64(-1), np.int64(-1)
+    if w[W_WITHIN] >= 0:
+        first = exits[w[W_WITHIN], E_NODE]
+        before, outcome_before = (
+            np.int64(BEFORE_STATE - exits[w[W_WITHIN], E_STATE]),
+            np.int64(exits[w[W_WITHIN], E_OUTCOME]),
+        )
+    floor = nodes[first, N_SPAN] >> 16
     if w[W_RESUME] == 0:
         w[W_RESUME] = 1
-        w[W_DEPTH] = 0
+        w[W_DEPTH] = floor
         w[W_POOL_START] = w[W_POOL]
         w[W_EXITS_START] = w[W_EXITS]
-        enter(frames, nodes, 0, 0, w[W_STATE], 0, 1, 0)
+        enter(frames, nodes, floor, first, w[W_STATE], 0, 1, 0)
     pool_top = w[W_POOL]
     exit_top = w[W_EXITS]
     horizon = w[W_HORIZON]
     depth = w[W_DEPTH]
     walked = 0
-    while depth >= 0:
+    while depth >= floor:
         state = frames[depth, F_STATE]
         cell = frames[depth, F_CELL]
         top = frames[depth, F_TOP]
         open_here = frames[depth, F_OPEN]
+        only_some = before >= 0 and depth == floor
         kid = frames[depth, F_KID]
         kids_end = frames[depth, F_KIDS_END]
         expanded = states[state, S_ACTIONS] >= 0
@@ -139,6 +167,9 @@ def walk_alone(
         while kid < kids_end:
             symbol = bytes_[kid]
             if expanded and maps[map_at + symbol] == 0:
+                kid += 1
+                continue
+            if only_some and leaving_with(states, maps, actions, before, symbol) != outcome_before:
                 kid += 1
                 continue
             walked += 1
@@ -186,7 +217,7 @@ def walk_alone(
                     )  # fmt: skip
                     if nodes[node, N_KIDS] < nodes[node, N_KIDS_END]:
                         exit_top = _exit(exits, exit_top, node, -1, outcome | (open_here * OPEN_BIT))
-                elif cell == 0 and after == state:
+                elif cell == 0 and after == state and not only_some:
                     if frames[depth, F_EXIT] == 0:
                         frames[depth, F_EXIT] = 1
                         exit_top = _exit(exits, exit_top, frames[depth, F_NODE], state, 0)

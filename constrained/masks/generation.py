@@ -25,12 +25,13 @@ class Generation:
     Attributes:
         first: the number of its first row.
         pool, dense, locals, rows, exits: tables of `constrained.kernels.tables`; memory is used only where it is written.
+        joined: the tables of joined exits (`constrained.kernels.joining`) and of the parts of a row, by their slots.
         handles: those tables and the fixed ones of the store.
         open_tokens: for some rows, tokens that are not in the row and are allowed where the text so far admits them.
         open_locals: the same for local rows.
     """
 
-    __slots__ = ("dense", "exits", "first", "handles", "locals", "open_locals", "open_tokens", "pool", "rows")
+    __slots__ = ("dense", "exits", "first", "handles", "joined", "locals", "open_locals", "open_tokens", "pool", "rows")
 
     def __init__(self, first: int, budget: int, words: int, nodes: int, fixed: Mapping[int, NDArray[Any]]) -> None:
         """Tables of which each could hold `budget` bytes, and at least one row of `words` words from a trie of `nodes`."""
@@ -42,10 +43,21 @@ class Generation:
         )
         self.rows: NDArray[np.int32] = reserved((budget // (4 * t.ROW_COLUMNS) + _SPARE_ROWS, t.ROW_COLUMNS), np.int32)
         self.exits: NDArray[np.int32] = reserved((budget // 12 + 8 * nodes, 3), np.int32)
+        count = budget // 64 + 2 * nodes
+        tokens = budget // 8 + 2 * 32 * words
+        self.joined: dict[int, NDArray[Any]] = {
+            h.T_JOINED: reserved((count, t.NODE_COLUMNS), np.int32),
+            h.T_JOINED_BYTES: reserved((count,), np.uint8),
+            h.T_JOINED_BELOW: reserved((count, 2), np.uint64),
+            h.T_JOINED_TOKENS: reserved((tokens,), np.int32),
+            h.T_JOINED_LENGTHS: reserved((tokens,), np.int32),
+            h.T_JOIN_SCRATCH: reserved((4 * nodes + 257,), np.int32),
+            h.T_ITEMS: np.zeros((t.ITEMS, 2), dtype=np.int64),
+        }
         tables = {
             h.T_POOL: self.pool, h.T_DENSE: self.dense, h.T_LOCALS: self.locals, h.T_ROWS: self.rows, h.T_EXITS: self.exits,
         }  # fmt: skip
-        self.handles = h.handles_of(h.TABLES, {**fixed, **tables})
+        self.handles = h.handles_of(h.TABLES, {**fixed, **tables, **self.joined})
         self.handles[h.T_FIRST, 0] = first
         self.open_tokens: dict[int, tuple[int, ...]] = {}
         self.open_locals: dict[int, list[int]] = {}
@@ -56,7 +68,7 @@ class Generation:
 
     def local_row(self, local: int) -> tuple[NDArray[np.uint32], NDArray[np.int32]]:
         """Copies of a local row, uint32[words], and of its exits, int32[n, 3]."""
-        base, first, last, exits, exits_end, _ = self.locals[local].tolist()
+        base, first, last, exits, exits_end = self.locals[local, : t.L_EXITS_END + 1].tolist()
         row: NDArray[np.uint32] = (
             np.zeros(self.dense.shape[1], dtype=np.uint32) if base < 0 else self.dense[base].copy()
         )

@@ -35,6 +35,10 @@ if TYPE_CHECKING:
 _ROWS_SHARE, _TABLE_SHARE = 2, 4
 """Rows may take one half of `Limits.bytes`, rows written out for devices one quarter."""
 _NO_BUDGET = 1 << 62
+_LEAST_WALK = 1024
+"""Nodes that a walk of exits came to, from which on they are prepared for the next one."""
+_LARGE = 1024
+"""Tokens behind an exit that are worth a local row of their own."""
 _NUMBERS = itertools.count()
 
 
@@ -87,6 +91,7 @@ class RowStore:
         self._registers: NDArray[np.int64] = np.zeros(w.REGISTERS, dtype=np.int64)
         self._registers[w.W_LIMIT_DENSE] = max(16, words // 4)
         self._registers[w.W_HORIZON] = self.machine.horizon
+        self._registers[[w.W_LEAST_WALK, w.W_LARGE]] = _LEAST_WALK, _LARGE
         self.rows = self._new_rows()
         self.tally = Tally()
         self._kept = kept_rows(vocabulary)
@@ -166,7 +171,7 @@ class RowStore:
         registers[w.W_FIRST] = registers[w.W_ROWS]
         registers[w.W_CHAIN] = w.CHAINS
         registers[w.W_BUDGET] = self._budget
-        for top in (w.W_POOL, w.W_EXITS, w.W_DENSE, w.W_LOCALS, w.W_RESUME, w.W_OPEN):
+        for top in (w.W_POOL, w.W_EXITS, w.W_DENSE, w.W_LOCALS, w.W_RESUME, w.W_OPEN, w.W_JOINED, w.W_JOINED_TOKENS):
             registers[top] = 0
         return Generation(
             int(registers[w.W_FIRST]), self._budget, self.row_shape[0], len(self.tokens.nodes), self._fixed

@@ -9,7 +9,6 @@ its own match nothing longer.  Terminals that the parser could not go on with ar
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from grammars.context_free.grammar import END_MARK, Indentation
@@ -52,8 +51,7 @@ class Line(NamedTuple):
     tab: int
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
+class Trial(NamedTuple):
     """A terminal that is being tried.
 
     Attributes:
@@ -161,7 +159,7 @@ class ContextualLexer(Lexer):
     def other_than_line(self, scan: Scan) -> Scan | None:
         """A scan that begins a line break, if it is none."""
         trials: tuple[Trial, ...] = scan.key[0]  # type: ignore[assignment]
-        return self._live([replace(one, viable=False, line=None) if one.line is not None else one for one in trials])
+        return self._live([one._replace(viable=False, line=None) if one.line is not None else one for one in trials])
 
     def line(self, scan: Scan, state: int, blocks: Blocks) -> Scan | None:
         """A scan that begins a line break, once the parser has read it."""
@@ -169,8 +167,8 @@ class ContextualLexer(Lexer):
         next_columns = columns(blocks, self._states[state].viable, self._indentation, self._end)
         trials: tuple[Trial, ...] = scan.key[0]  # type: ignore[assignment]
         return self._live([
-            replace(one, viable=False, viable_keywords=0) if one.line is None
-            else replace(one, line=one.line._replace(columns=next_columns))
+            one._replace(viable=False, viable_keywords=0) if one.line is None
+            else one._replace(line=one.line._replace(columns=next_columns))
             for one in trials
         ])  # fmt: skip
 
@@ -215,10 +213,10 @@ class ContextualLexer(Lexer):
 
     def _languages(self) -> Iterable[Rx]:
         found: dict[Rx, None] = {}
-        for tried in {id(one): one for one in self._tried}.values():
-            for one in tried:
-                languages = [one.rx, *(rx for rx, _ in one.conditional), *(rx for rx, _ in one.keywords)]
-                found.update(dict.fromkeys(rx for rx in languages if rx is not NONE))
+        lists = {id(tried): tried for tried in self._tried}.values()
+        for one in {id(one): one for tried in lists for one in tried}.values():
+            languages = [one.rx, *(rx for rx, _ in one.conditional), *(rx for rx, _ in one.keywords)]
+            found.update(dict.fromkeys(rx for rx in languages if rx is not NONE))
         return found
 
     def joined(self, scans: list[Scan]) -> Scan | None:
@@ -256,7 +254,7 @@ class ContextualLexer(Lexer):
         need = ALL
         for one in trials:
             if need is not ALL:
-                one = replace(one, need=intersect(one.need, need))
+                one = one._replace(need=intersect(one.need, need))
                 if one.need is NONE or is_empty(one.need):
                     continue
             rests = self._matched(one)
@@ -294,18 +292,29 @@ class ContextualLexer(Lexer):
         known = self._wins.get(scan)
         if known is not None:
             return known
-        seen = {scan}
+        trials: tuple[Trial, ...] = scan.key[0]  # type: ignore[assignment]
+        first = trials[0]
+        if len(trials) > 1 and first.viable and first.line is None and self._can_win(self.scan(((first,),))):
+            # what is tried behind the first is of no account where that matches
+            self._wins[scan] = True
+            return True
+        seen: dict[Scan, Scan | None] = {scan: None}
         queue = [scan]
         found = False
         unsure = False
         while queue and not found:
-            for _, after in self._steps(queue.pop()):
+            one = queue.pop()
+            for _, after in self._steps(one):
                 unsure |= bool(after.cuts)
                 if any(map(self._holds, after.cuts)) or after.line_break or self._wins.get(after):
                     found = True
+                    step: Scan | None = one
+                    while step is not None:
+                        self._wins[step] = True
+                        step = seen[step]
                     break
                 if after.key and after not in seen:
-                    seen.add(after)
+                    seen[after] = one
                     queue.append(after)
                     if len(seen) > _MOST_LOOKED_AT:
                         raise LimitExceeded(
@@ -325,7 +334,11 @@ class ContextualLexer(Lexer):
 def _steps(one: Trial) -> list[tuple[Letters, Trial]]:
     """What a character does to a trial."""
     if not one.conditional and not one.keywords and one.need is ALL and one.line is None:
-        return [(letters(characters), replace(one, rx=to)) for characters, to in moves(one.rx)]
+        terminal, _, _, _, _, viable, names, dropped, _ = one
+        return [
+            (letters(characters), Trial(terminal, to, (), ALL, (), viable, names, dropped))
+            for characters, to in moves(one.rx)
+        ]
     parts: list[tuple[Letters, tuple[str, int, Rx]]] = [
         (letters(characters), ("rx", 0, to)) for characters, to in moves(one.rx)
     ]
@@ -359,7 +372,7 @@ def _lines(characters: Letters, one: Trial, line: Line) -> list[tuple[Letters, T
                 column = -1
             elif line.columns is not None:
                 column = line.columns.counted(column)
-            found.append(((bit, NONE), replace(one, line=line._replace(column=column))))
+            found.append(((bit, NONE), one._replace(line=line._replace(column=column))))
     if bits or others is not NONE:
         found.append(((bits, others), one))
     return found
@@ -383,8 +396,8 @@ def _stepped(one: Trial, values: tuple[tuple[str, int, Rx], ...]) -> Trial | Non
             viable_keywords |= one.viable_keywords & 1 << terminal
     if need is NONE or (rx is NONE and not conditional):
         return None
-    return replace(
-        one, rx=rx, conditional=tuple(conditional), need=need, keywords=tuple(keywords), viable_keywords=viable_keywords
+    return Trial(
+        one.terminal, rx, tuple(conditional), need, tuple(keywords), one.viable, viable_keywords, one.dropped, one.line
     )
 
 

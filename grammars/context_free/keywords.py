@@ -31,15 +31,21 @@ def tried_terminals(grammar: ContextFree) -> list[list[Tried]]:
     made: dict[frozenset[int], list[Tried]] = {}
     by_state = []
     covered: dict[tuple[int, int], bool] = {}
+    shared: dict[tuple[object, ...], Tried] = {}
     for accepts in grammar.lalr.accepts:
         key = frozenset(accepts) - inserted
         if key not in made:
-            made[key] = _tried(grammar, key, covered)
+            made[key] = _tried(grammar, key, covered, shared)
         by_state.append(made[key])
     return by_state
 
 
-def _tried(grammar: ContextFree, accepts: frozenset[int], covered: dict[tuple[int, int], bool]) -> list[Tried]:
+def _tried(
+    grammar: ContextFree,
+    accepts: frozenset[int],
+    covered: dict[tuple[int, int], bool],
+    shared: dict[tuple[object, ...], Tried],
+) -> list[Tried]:
     terminals = grammar.terminals
     ordered = sorted(accepts, key=lambda number: terminals[number].order)
     strings = [number for number in ordered if terminals[number].literal]
@@ -61,7 +67,11 @@ def _tried(grammar: ContextFree, accepts: frozenset[int], covered: dict[tuple[in
     for number in ordered:
         language = terminals[number].language
         if number not in embedded and isinstance(language, Rx):
-            tried.append(Tried(number, language, terminals[number].conditional, tuple(keywords.get(number, ()))))
+            own = tuple(keywords.get(number, ()))
+            one = shared.get((number, own))
+            if one is None:
+                one = shared[number, own] = Tried(number, language, terminals[number].conditional, own)
+            tried.append(one)
     return tried
 
 

@@ -16,6 +16,9 @@ Letters = tuple[int, Rx]
 _WIDE = chars([(0x80, MAX_CODE_POINT)])
 ALL_LETTERS: Letters = ((1 << 128) - 1, _WIDE)
 
+_FEW = 8
+"""Up to so many characters of a set are looked at one by one."""
+
 T = TypeVar("T")
 
 
@@ -44,18 +47,28 @@ def ascii_ranges(bits: int) -> list[tuple[int, int]]:
 def split(items: Sequence[tuple[Letters, T]]) -> list[tuple[Letters, tuple[T, ...]]]:
     """Disjoint sets of characters with the values of those items, in their order, that hold them."""
     members: dict[int, int] = {}
+    parts: list[tuple[int, int]] = []
     wide: list[tuple[Rx, int]] = []
     for number, ((bits, others), _) in enumerate(items):
         bit = 1 << number
-        while bits:
-            low = bits & -bits
-            members[low] = members.get(low, 0) | bit
-            bits ^= low
+        if bits.bit_count() > _FEW:
+            parts = _split_bits(parts, bits, bit)
+        else:
+            while bits:
+                low = bits & -bits
+                members[low] = members.get(low, 0) | bit
+                bits ^= low
         if others is not NONE:
             wide = _split_wide(wide, others, bit)
     bits_of: dict[int, int] = {}
+    single = 0
     for low, mask in members.items():
+        single |= low
+        mask |= next((more for bits, more in parts if bits & low), 0)
         bits_of[mask] = bits_of.get(mask, 0) | low
+    for bits, mask in parts:
+        if bits & ~single:
+            bits_of[mask] = bits_of.get(mask, 0) | (bits & ~single)
     wide_of: dict[int, list[Rx]] = {}
     for others, mask in wide:
         wide_of.setdefault(mask, []).append(others)
@@ -63,6 +76,18 @@ def split(items: Sequence[tuple[Letters, T]]) -> list[tuple[Letters, tuple[T, ..
         ((bits_of.get(mask, 0), join_all(wide_of[mask]) if mask in wide_of else NONE), _chosen(items, mask))
         for mask in {**bits_of, **wide_of}
     ]
+
+
+def _split_bits(parts: list[tuple[int, int]], bits: int, bit: int) -> list[tuple[int, int]]:
+    found = []
+    for one, mask in parts:
+        both = one & bits
+        if both:
+            found.append((both, mask | bit))
+            bits ^= both
+        if both != one:
+            found.append((one ^ both, mask))
+    return [*found, (bits, bit)] if bits else found
 
 
 def _chosen(items: Sequence[tuple[Letters, T]], mask: int) -> tuple[T, ...]:

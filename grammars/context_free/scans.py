@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from grammars.context_free.layout import Blocks
 from grammars.context_free.letters import Letters, letters, split
@@ -33,8 +34,7 @@ from grammars.regular.charset import meet
 NO_BREAK, BREAK_BEGINS, BREAK_READ = range(3)
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
+class Cut(NamedTuple):
     """A terminal that ends here.
 
     Attributes:

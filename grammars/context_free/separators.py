@@ -39,6 +39,7 @@ class Separation:
     first: tuple[str, ...]
     apart: bool = True
     _safe: dict[Rx, bool] = field(default_factory=dict, repr=False)
+    _admitted: dict[tuple[Rx, bool, bool], bool] = field(default_factory=dict, repr=False)
 
     def admits(self, rest: Rx, cut: Cut) -> bool:
         """Whether every sentence of terminals can be written with a text in `rest`, behind a terminal that has just ended.
@@ -50,6 +51,13 @@ class Separation:
         """
         if rest is ALL:
             return True
+        key = (rest, cut.column < 0, cut.dropped)
+        known = self._admitted.get(key)
+        if known is None:
+            known = self._admitted[key] = self._admits(rest, cut)
+        return known
+
+    def _admits(self, rest: Rx, cut: Cut) -> bool:
         if self.apart and cut.column < 0 and self._is_safe(_after(rest, self.text)):
             return True
         return (cut.column >= 0 or cut.dropped) and all(self._is_safe(_after(rest, word)) for word in self.first)

@@ -1,4 +1,4 @@
-"""Languages about where a match may end: the texts that end in certain states, and the rests that let it end later."""
+"""Languages about where a match may end: the rests of a text that let it end later."""
 
 from __future__ import annotations
 
@@ -6,53 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from grammars.lark.preferred_match import Program, Threads, start
+from grammars.lark.preferred_match import Threads
 from grammars.regular import ALL, NONE, Rx, union
 from grammars.regular.charset import ANY, join_all, meet, minus
 from grammars.regular.derive import raw_moves
 from grammars.regular.unfold import Unfolding, unfold
-
-
-@dataclass(frozen=True, slots=True)
-class Ending(Unfolding):
-    """The texts that lead from a state of the threads to one of `ends`."""
-
-    live: ClassVar[bool] = False
-
-    state: Threads
-    ends: frozenset[Threads]
-
-    @property
-    def nullable(self) -> bool:
-        """Whether the state itself is one of them."""
-        return self.state in self.ends
-
-    @property
-    def is_told_apart(self) -> bool:
-        """Whether states are equal by their places alone; conditions and pasts of one language may be several nodes."""
-        return all(
-            not one.pasts and one.accept in (ALL, NONE) and all(rest is ALL for _, rest in one.threads)
-            for one in (self.state, *self.ends)
-        )
-
-    @property
-    def order(self) -> int:
-        """A structural hash, the same in every process."""
-        return hash((1, self.state.order, sum(end.order for end in self.ends)))
-
-    def moves(self) -> Iterable[tuple[int, int, Rx]]:
-        """The moves by ranges of code points."""
-        return [(lo, hi, target) for chars, target in self.set_moves() for lo, hi in chars.a]
-
-    def set_moves(self) -> list[tuple[Rx, Rx]]:
-        """Disjoint sets of characters, each with the language that follows."""
-        return [(chars, unfold(Ending(state, self.ends))) for chars, state in self.state.steps()]
-
-
-def ending_in(program: Program, ends: Iterable[Threads]) -> Rx:
-    """The texts after which the threads of a program are in one of the given states."""
-    chosen = frozenset(ends)
-    return unfold(Ending(start(program), chosen)) if chosen else NONE
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from grammars.errors import LimitExceeded
-from grammars.lark.endings import ending_in, ends_after, ends_later
+from grammars.lark.endings import ends_after, ends_later
 from grammars.lark.preferred_match import Program, Threads, follows_the_text, program, start
+from grammars.lark.tables import written_out
 from grammars.memory import remembered
 from grammars.regex import parse
 from grammars.regular import ALL, NONE, Rx, difference, is_equal, union
@@ -107,18 +108,22 @@ def _plain(pattern: str, language: Rx) -> Rx:
         return language
 
 
-def _states(made: Program) -> list[Threads]:
+@remembered(16)
+def _states(made: Program) -> dict[Threads, list[tuple[Rx, Threads]]]:
+    """All states of the threads, each with its steps."""
     first = start(made)
-    seen = {first: None}
+    seen: dict[Threads, list[tuple[Rx, Threads]]] = {first: []}
     stack = [first]
     while stack:
-        for _, state in stack.pop().steps():
+        one = stack.pop()
+        seen[one] = one.steps()
+        for _, state in seen[one]:
             if state not in seen:
-                seen[state] = None
+                seen[state] = []
                 stack.append(state)
         if len(seen) > STATE_LIMIT:
             raise LimitExceeded(f"the lookaheads of {made.pattern!r} need more than {STATE_LIMIT} states")
-    return list(seen)
+    return seen
 
 
 def _exactly(by_rest: dict[Rx, list[Threads]]) -> dict[Rx, list[Threads]]:
@@ -137,8 +142,11 @@ def _by_rest(made: Program, by_rest: dict[Rx, list[Threads]]) -> Taken:
         classes.setdefault(same, []).extend(by_rest[rest])
         if len(classes) > CONDITION_LIMIT:
             raise LimitExceeded(f"{made.pattern!r} makes more than {CONDITION_LIMIT} conditions on the text behind it")
-    where = tuple((ending_in(made, states), rest) for rest, states in classes.items() if rest not in (ALL, NONE))
-    return Taken(ending_in(made, classes[ALL]), where)
+    rests = [rest for rest in classes if rest is not NONE]
+    labels = {state: label for label, rest in enumerate(rests) for state in classes[rest]}
+    table = written_out(_states(made), start(made), labels)
+    where = tuple((table.language(label), rest) for label, rest in enumerate(rests) if rest is not ALL)
+    return Taken(table.language(rests.index(ALL)), where)
 
 
 def _rests_anywhere(state: Threads) -> Rx:

@@ -46,8 +46,7 @@ class Ended(NamedTuple):
     reduction: Pending
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What a frame is left with.
 
     Attributes:

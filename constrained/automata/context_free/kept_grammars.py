@@ -28,7 +28,6 @@ from grammars.context_free import ContextFree
 from grammars.context_free.packed import packed
 from grammars.context_free.prepared import Prepared, prepared
 from grammars.lark import CollisionWarning, LarkWarning
-from grammars.lark.endings import Ending
 from grammars.memory import remembered
 from grammars.regular import Rx
 from grammars.regular.described import described, rebuilt
@@ -48,10 +47,11 @@ _CLASSES = {
     "grammars.context_free.packed": {"PackedActions", "PackedMaps", "unpacked"},
     "grammars.context_free.prepared": {"Prepared"},
     "grammars.context_free.separators": {"Separation"},
-    "grammars.lark.endings": {"Ending", "Later", "Shorter"},
+    "grammars.lark.endings": {"Later", "Shorter"},
     "grammars.lark.preferred_match": {
         "Again", "Ahead", "Behind", "Enter", "Fork", "LiveThreads", "Program", "Read", "Threads",
     },
+    "grammars.lark.tables": {"Labelled", "Table"},
     "grammars.regular.described": {"rebuilt"},
     "grammars.values.combined": {"SpecialToken"},
     "builtins": {"frozenset", "function", "set", "type"},
@@ -173,8 +173,6 @@ class _Pickler(pickle.Pickler):
             raise pickle.PicklingError(f"{value!r} would not be read again")
         if isinstance(value, type) or not is_dataclass(value):
             return NotImplemented
-        if isinstance(value, Ending) and not value.is_told_apart:
-            raise pickle.PicklingError("states with conditions are equal as nodes only where they were derived alike")
         # Calling the class takes a fifth of what the states of frozen dataclasses take.
         return kind, tuple(getattr(value, field.name) for field in fields(value) if not field.name.startswith("_"))
 

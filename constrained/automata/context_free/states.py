@@ -8,7 +8,6 @@ text (its states are shared by all places in the grammar), or several hypotheses
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from constrained.automata.code_points import add_characters, spelling
 from constrained.automata.configurations import PASSED_ON
@@ -201,7 +200,7 @@ def _decide_cuts(machine: Machine, made: Transitions, parser: Parser, scan: Scan
             if others is not NONE:
                 wide.append((others, _state(machine, parser, step)))
             continue
-        cuts = tuple([replace(cut, rest=ALL) if rest is ALL else cut for cut, rest in ended])
+        cuts = tuple([cut._replace(rest=ALL) if rest is ALL else cut for cut, rest in ended])
         free = all(cut.rest is ALL for cut in cuts)
         if going is None and free:
             outcome = parser.outcome(Outcome(cuts=cuts))
@@ -212,7 +211,7 @@ def _decide_cuts(machine: Machine, made: Transitions, parser: Parser, scan: Scan
             leaving.append((others, outcome))
     add_characters(machine, made, wide)
     _leave_before(made, parser, scan, wide, leaving)
-    at_end = tuple([replace(cut, rest=ALL) for cut in scan.cuts if cut.rest.nullable])
+    at_end = tuple([cut._replace(rest=ALL) for cut in scan.cuts if cut.rest.nullable])
     if at_end:
         made.at_end(pop_before(parser.outcome(Outcome(cuts=at_end))))
         if parser.special:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from constrained.automata.machine import Machine
 from constrained.kernels import tables as t
 from constrained.kernels.machine import look_up
-from constrained.kernels.walk_registers import W_CHAIN, W_LIMIT_DENSE, relaxed
+from constrained.kernels.walk_registers import W_CHAIN, W_LARGE, W_LEAST_WALK, W_LIMIT_DENSE, relaxed
 from constrained.masks.row_store import RowStore
 from constrained.vocabulary import Vocabulary
 from tests.constrained.kernels.twins import START, TINY, Configuration, Loaded, Spec, specs, vocabularies, walk
@@ -36,6 +36,10 @@ def test_a_row_is_what_running_every_token_gives(data: st.DataObject, spec: Spec
     store = RowStore(vocabulary, TINY)
     loaded = Loaded(spec, store.machine)
     store._registers[W_LIMIT_DENSE] = data.draw(st.sampled_from([0, 3, 16]))  # rows of few tokens dense, too
+    store._registers[[W_LEAST_WALK, W_LARGE]] = (
+        data.draw(st.sampled_from([0, 5])),
+        data.draw(st.sampled_from([1, 4, 99])),
+    )
     note(f"{spec}\n{vocabulary.tokens}")
     for configuration in walk(data.draw, spec, 8):
         assert found_row(store, loaded, configuration) == spec.allowed(configuration, vocabulary), configuration
@@ -46,6 +50,7 @@ def test_a_row_is_what_running_every_token_gives(data: st.DataObject, spec: Spec
 def test_rows_do_not_depend_on_what_was_asked_before(data: st.DataObject, spec: Spec, vocabulary: Vocabulary) -> None:
     configurations = list(dict.fromkeys([c for _ in range(3) for c in walk(data.draw, spec, 6)]))
     store = RowStore(vocabulary, TINY)
+    store._registers[[W_LEAST_WALK, W_LARGE]] = data.draw(st.sampled_from([(0, 1), (0, 4), (4, 1)]))
     loaded = Loaded(spec, store.machine)
     for configuration in data.draw(st.permutations(configurations)) + configurations:
         assert found_row(store, loaded, configuration) == spec.allowed(configuration, vocabulary)
