@@ -122,11 +122,17 @@ class _Kept:
             made = Constraint(grammar, vocabulary, self.store, start, spelled)
             return self._constraints.setdefault(grammar, made)
 
+    def in_use(self) -> list[Constraint]:
+        """The constraints that somebody holds."""
+        with self._lock:
+            return list(self._constraints.values())
+
 
 class _Stores:
     """The stores of the vocabularies in use; a store goes when its vocabulary does."""
 
     def __init__(self) -> None:
+        self.retired: weakref.WeakSet[Constraint] = weakref.WeakSet()
         self._lock = threading.Lock()
         self._kept: weakref.WeakKeyDictionary[Vocabulary, dict[Limits, _Kept]] = weakref.WeakKeyDictionary()
         self._vocabularies: weakref.WeakValueDictionary[str, Vocabulary] = weakref.WeakValueDictionary()
@@ -144,6 +150,7 @@ class _Stores:
                 prepare_formats()  # with what else is done once
                 kept = by_limits[limits] = _Kept(RowStore(vocabulary, limits))
         if last is not None and kept is not last:
+            self.retired.update(last.in_use())
             forget()
         return kept
 
@@ -154,6 +161,11 @@ class _Stores:
 
 
 _STORES = _Stores()
+
+
+def retired() -> int:
+    """How many constraints are in use on stores that have been replaced: while there are some, so are those."""
+    return len(_STORES.retired)
 
 
 def compile(grammar: Grammar, vocabulary: Vocabulary, limits: Limits = DEFAULT_LIMITS) -> Constraint:

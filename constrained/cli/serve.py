@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import logging
 import os
 import signal
@@ -14,6 +15,8 @@ from typing import Any
 
 from constrained.cli.errors import FAILED, OK, UsageError, report
 
+_SECONDS_TO_TELL = 5
+"""Behind the grace: clients are told that their answers were cancelled."""
 KEEP_ALIVE_SECONDS = 75
 """That a connection may be idle: longer than clients keep theirs (5 s in httpx), or they would send into one that is closed."""
 
@@ -58,6 +61,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     limits.add_argument(
         "--grammar-seconds", type=float, default=3.0, metavar="S", help="that compiling, or one mask, may take (3)"
     )
+    limits.add_argument(
+        "--grammar-memory", default="128MiB", metavar="SIZE", help="for what is kept of grammars, about (128MiB)"
+    )
     limits.add_argument("--max-requests-per-key", type=int, default=256, metavar="N", help="at a time (256)")
     limits.add_argument("--default-max-tokens", type=int, default=1024, metavar="N", help="of a chat answer (1024)")
     limits.add_argument(
@@ -71,6 +77,7 @@ def run(options: argparse.Namespace) -> int:
         import uvicorn
 
         from constrained.server import make_app
+        from constrained.server.connections import BoundedConnection
     except ImportError as error:
         raise UsageError(f"the server needs {error.name}: pip install 'constrained[server]'") from None
     settings = _settings(options)
@@ -78,9 +85,10 @@ def run(options: argparse.Namespace) -> int:
     app = make_app(lambda: _load(options), settings, lambda: setattr(server, "should_exit", True))
     config = uvicorn.Config(
         app, host=options.host, port=options.port, log_config=None, access_log=False, server_header=False,
-        timeout_graceful_shutdown=options.grace, timeout_keep_alive=KEEP_ALIVE_SECONDS, lifespan="on",
+        timeout_graceful_shutdown=options.grace + _SECONDS_TO_TELL, timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        http=BoundedConnection, lifespan="on",
     )  # fmt: skip
-    server = _server(config)
+    server = _server(config, app.state.server, options.grace)
     with _ended_by_signals():
         server.run()
     failure = app.state.server.failure
@@ -97,6 +105,7 @@ def _settings(options: argparse.Namespace) -> Any:
         raise UsageError(f"--grammar-seconds: {options.grammar_seconds} is not above 0")
     keys = [*(options.api_key or ()), *os.environ.get("CONSTRAINED_API_KEYS", "").split(",")]
     try:
+        parse_size(options.grammar_memory)
         return ServerSettings(
             model_names=_names(options),
             api_keys=frozenset(filter(None, (key.strip() for key in keys))),
@@ -127,6 +136,7 @@ def _names(options: argparse.Namespace) -> tuple[str, ...]:
 def _load(options: argparse.Namespace) -> Any:
     from constrained.limits import Limits
     from constrained.llm import LLM
+    from constrained.options import parse_size
 
     return LLM(
         options.model,
@@ -137,7 +147,7 @@ def _load(options: argparse.Namespace) -> Any:
         max_waiting=options.max_waiting,
         admission=options.admission,
         context_length=options.context_length,
-        limits=Limits(step_seconds=options.grammar_seconds),
+        limits=Limits(step_seconds=options.grammar_seconds, bytes=parse_size(options.grammar_memory)),
     )
 
 
@@ -164,8 +174,8 @@ def _ended_by_signals() -> Iterator[None]:
             signal.signal(one, handler)
 
 
-def _server(config: Any) -> Any:
-    """A server that says where it listens: with `--port 0` nobody else knows."""
+def _server(config: Any, state: Any, grace: float) -> Any:
+    """A server that says where it listens: with `--port 0` nobody else knows; at its end answers have `grace` seconds."""
     import uvicorn
 
     class Server(uvicorn.Server):
@@ -176,5 +186,15 @@ def _server(config: Any) -> Any:
                     host, port = socket.getsockname()[:2]
                     shown = f"[{host}]" if ":" in host else host
                     print(f"listening on http://{shown}:{port}", file=sys.stderr, flush=True)
+
+        async def shutdown(self, sockets: Any = None) -> None:
+            cancelling = asyncio.create_task(self._cancel_late())
+            await super().shutdown(sockets)
+            cancelling.cancel()
+
+        async def _cancel_late(self) -> None:
+            await asyncio.sleep(grace)
+            if state.engine is not None:
+                await state.engine.close(cancel=True)
 
     return Server(config)

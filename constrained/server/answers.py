@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from constrained.async_llm import AsyncLLM, AsyncTextStream
 from constrained.replies import ReplyPlan
 from constrained.results import Generation, StreamEvent
+from engine.errors import EngineClosed
 from engine.sampling import Sampling
 from grammars.tool_calls import CallBegin, ContentDelta, Event, ReasoningDelta
 from grammars.tool_calls.reading import overlap
@@ -112,6 +113,8 @@ class Answer:
                 if self._stops.is_found:
                     return
             self.generation = await self._stream.result()
+            if self.generation.finish_reason == "cancelled":  # by nobody who reads this
+                raise EngineClosed("the engine was stopped before the answer had ended")
             rest = self._cut(self._reader.close(self.generation.text[self._stream.written :]))
             if not self._stops.is_found and (held := self._stops.close()):
                 rest.append(ContentDelta(held))

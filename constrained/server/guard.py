@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import json
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -21,7 +22,7 @@ OPEN_PATHS = ("/", "/health", "/ready")
 class Guard:
     """Refuses what no route is to see.
 
-    - a body larger than may be, whether its length is told or not;
+    - a body larger than may be, whether its length is told or not, or one that does not arrive in time;
     - on a loopback address, a `Host` that is none: a page elsewhere whose name was made to point here must not get in;
     - a missing or wrong key.
     """
@@ -40,30 +41,44 @@ class Guard:
             await _refuse(send, error)
             return
         scope.setdefault("state", {})["client"] = self._client(scope, headers)
-        taken, begun = 0, False
+        taken, begun, is_whole = 0, False, False
+        refusal: ApiError | None = None
+        deadline = asyncio.get_running_loop().time() + self._settings.body_seconds
 
         async def counted() -> MutableMapping[str, Any]:
-            nonlocal taken
-            message = await receive()
+            nonlocal taken, is_whole, refusal
+            try:
+                async with asyncio.timeout_at(None if is_whole else deadline):
+                    message = await receive()
+            except TimeoutError:
+                refusal = self._too_late()
+                raise refusal from None
             if message["type"] == "http.request":
                 taken += len(message.get("body", b""))
+                is_whole = not message.get("more_body", False)
                 if taken > self._settings.max_body_bytes:
-                    raise self._too_large()
+                    refusal = self._too_large()
+                    raise refusal
             return message
 
         async def noted(message: MutableMapping[str, Any]) -> None:
             nonlocal begun
-            if taken <= self._settings.max_body_bytes:
+            if refusal is None:
                 await send(message)
             elif not begun:  # whatever the routes made of the error that cut their reading short
                 begun = True
-                await _refuse(send, self._too_large())
+                await _refuse(send, refusal)
 
         await self._app(scope, counted, noted)
 
     def _too_large(self) -> ApiError:
         most = self._settings.max_body_bytes
         return ApiError(413, f"the body has more than {most} bytes", code="request_too_large")
+
+    def _too_late(self) -> ApiError:
+        return ApiError(
+            408, f"the body did not arrive within {self._settings.body_seconds:g} s", code="request_timeout"
+        )
 
     def _check(self, scope: Scope, headers: dict[str, str]) -> None:
         settings = self._settings
@@ -98,6 +113,8 @@ def host_of(header: str) -> str:
 async def _refuse(send: Send, error: ApiError) -> None:
     body = json.dumps(error.body()).encode()
     headers = {"content-type": "application/json", "content-length": str(len(body)), **error.headers()}
+    if error.status in (408, 413):  # the rest of the body is not waited for
+        headers["connection"] = "close"
     await send(
         {
             "type": "http.response.start",

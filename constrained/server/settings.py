@@ -17,6 +17,7 @@ class ServerSettings:
         host: where the server listens; on a loopback address only requests for such a host are answered.
         cors_origins: origins whose pages may call the server from a browser.
         max_body_bytes: of a request.
+        body_seconds: that a request's body may take to arrive.
         max_grammar_bytes: of all schemas and grammars in a request together.
         max_tools, max_choices: tools that one request may name, and answers that it may ask for.
         max_requests_per_key: requests at a time for each key (for each address where there are no keys).
@@ -31,6 +32,7 @@ class ServerSettings:
     host: str = "127.0.0.1"
     cors_origins: tuple[str, ...] = ()
     max_body_bytes: int = 4 * 2**20
+    body_seconds: float = 60.0
     max_grammar_bytes: int = 2**20
     max_tools: int = 128
     max_choices: int = 16
@@ -42,6 +44,8 @@ class ServerSettings:
     def __post_init__(self) -> None:
         if not self.model_names:
             raise ValueError("model_names is empty; give the name that answers are to carry")
+        if not self.body_seconds > 0:
+            raise ValueError(f"body_seconds={self.body_seconds!r} is not accepted; pass seconds above 0")
         for name in ("max_body_bytes", "max_grammar_bytes", "max_tools", "max_choices", "max_requests_per_key",
                      "default_max_tokens"):  # fmt: skip
             value = getattr(self, name)

@@ -178,6 +178,7 @@ class EngineLoop:
                 self.engine.enqueue(handle.request)
         for handle in leaving:
             self.engine.cancel(handle.request)
+            handle.deliver()  # who waits for its end need not wait for the others' next step
         try:
             self.engine.step()
         except Exception as error:

@@ -10,8 +10,11 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from constrained import Limits, Vocabulary, compile
+from constrained.compile import retired
 from constrained.server import ServerSettings
-from constrained.server.garbage import BEHIND_FORGETTING, EVERY, ShortCollections
+from constrained.server.garbage import EVERY, ShortCollections
+from grammars import Regex
 from grammars.memory import forget
 
 from .conftest import wait_until_ready
@@ -58,7 +61,6 @@ def test_new_garbage_is_found_at_once_and_what_was_frozen_by_a_thorough_collecti
     for _ in range(EVERY - 2):
         gc.collect()
         assert gone[1]() is not None
-    gc.collect()  # it is passed over once more, and thawed
     gc.collect()
     assert gone[1]() is None
     kept = [Cycle()]
@@ -66,20 +68,36 @@ def test_new_garbage_is_found_at_once_and_what_was_frozen_by_a_thorough_collecti
     assert not is_looked_at(kept[0])
 
 
-def test_letting_grammars_go_is_followed_by_thorough_collections(collections: ShortCollections) -> None:
+def test_letting_grammars_go_is_followed_by_a_thorough_collection(collections: ShortCollections) -> None:
     old = Cycle()
     gone = weakref.ref(old)
     gc.collect()
+    del old
+    gc.collect()
+    assert gone() is not None
     forget()
     gc.collect()
-    del old  # still used at the first
-    assert gone() is not None
-    for _ in range(BEHIND_FORGETTING - 1):
-        gc.collect()
     assert gone() is None
-    kept = [Cycle()]
+
+
+def test_what_requests_still_used_when_it_was_let_go_is_found_when_they_have_ended(
+    collections: ShortCollections,
+) -> None:
+    words = Vocabulary.from_token_bytes([*(bytes([byte]) for byte in range(256)), None], eos_token_ids=[256])
+    limits = Limits(states=50_000, stack_depth=50, bytes=100_000)
+    used = compile(Regex("[ab]*c"), words, limits)
+    store = weakref.ref(used.store)
+    number = 0
+    while not retired():
+        compile(Regex(f"(x{number}|y[a-f]{{9}}z){{1,9}}"), words, limits).matcher().shortest_completion()
+        number += 1
+    for _ in range(3):
+        gc.collect()
+    assert retired() == 1
+    del used
     gc.collect()
-    assert not is_looked_at(kept[0])
+    assert retired() == 0
+    assert store() is None
 
 
 def test_at_the_end_all_is_as_before() -> None:

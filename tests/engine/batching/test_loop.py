@@ -88,8 +88,11 @@ def test_a_request_that_is_cancelled_frees_its_blocks_and_ends(loop: EngineLoop,
     other = loop.submit([7, 8], max_new_tokens=3, eos_token_ids=[])
     assert gate.entered.acquire(timeout=WAIT)
     handle.cancel()
+    gate.let_through(1)  # the step that is running is the last that it takes part in
+    output = handle.result(WAIT)
+    assert (output.finish_reason, len(output.token_ids)) == ("cancelled", 1)
+    assert handle.request.table.blocks == []
     gate.let_through()
-    assert handle.result(WAIT).finish_reason == "cancelled"
     assert len(other.result(WAIT).token_ids) == 3
     assert loop.stop(timeout=WAIT)
     assert loop.engine.pool.manager.used == 0
