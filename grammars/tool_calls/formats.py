@@ -136,7 +136,11 @@ FORMATS: Final[Mapping[ToolFormat, Layout]] = MappingProxyType(
             end=_CALLS_END,
             trigger=_CALLS,
         ),
-        "harmony": Layout(marks=HARMONY_MARKS),
+        "harmony": Layout(
+            marks=HARMONY_MARKS,
+            before_name="<|channel|>commentary to=functions.",
+            before_arguments=" <|constrain|>json<|message|>",
+        ),
     }
 )
 

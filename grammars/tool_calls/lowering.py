@@ -108,6 +108,7 @@ def _harmony(value: ToolCalls) -> Grammar:
     def text(written: str) -> Grammar:
         return marked(written, HARMONY_MARKS, value.special)
 
+    layout = layout_of(value)
     ends = tuple(mark for mark in ("<|end|>",) if mark not in value.special)
     channel = OneOf("analysis", "commentary") if value.thoughts else "commentary"
     spoken = AnyText(stop=ends)
@@ -118,7 +119,7 @@ def _harmony(value: ToolCalls) -> Grammar:
     calls = [
         Sequence(
             OneOf(  # whom it is for may stand before the channel, as templates have it, or behind, as models have it
-                text(f"<|channel|>commentary to=functions.{tool.name} <|constrain|>json<|message|>"),
+                text(f"{layout.before_name}{tool.name}{layout.before_arguments}"),
                 text(f" to=functions.{tool.name}<|channel|>commentary json<|message|>"),
                 text(f" to=functions.{tool.name}<|channel|>commentary <|constrain|>json<|message|>"),
             ),

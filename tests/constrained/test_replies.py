@@ -15,7 +15,7 @@ from constrained.reasoning import ReasoningOptions, marks_of, read_reasoning
 from constrained.results import StreamEvent
 from engine.text import Text
 from grammars import Reasoning
-from grammars.tool_calls import ContentDelta, ReasoningDelta
+from grammars.tool_calls import FORMATS, ContentDelta, ReasoningDelta
 
 HOT = Sampling(temperature=1.2, seed=3)
 
@@ -91,6 +91,14 @@ def test_the_template_says_how_calls_are_written_and_gets_the_tools(random_llm: 
     shown = random_llm.text.decode(own.ids)
     assert '{"name": "weather", "arguments": {' in shown
     assert "Tells the weather." in shown
+
+
+@pytest.mark.parametrize("format", sorted(FORMATS))
+def test_a_prompt_shows_a_call_as_the_format_writes_it(random_llm: LLM, format: str) -> None:
+    shown = random_llm.text.decode(random_llm.planner.plan("go", tools=[weather], tool_format=format).ids)
+    layout = FORMATS[format]
+    assert "Tells the weather." in shown
+    assert format == "json" or f"{layout.before_name}NAME{layout.before_arguments}" in shown
 
 
 def test_calls_and_results_of_the_conversation_are_spelled_out_where_the_template_knows_none(random_llm: LLM) -> None:
