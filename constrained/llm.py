@@ -23,6 +23,7 @@ from constrained.results import Generation
 from constrained.schema_input import partial_reader, read_schema
 from constrained.speculations import Speculations
 from constrained.streaming import BytesDecoding, Decoding, TextStream
+from constrained.template_messages import encoded_chat
 from constrained.tool_loop import ToolRun, run_tools
 from constrained.tools import ToolCall
 from constrained.vocabulary import Vocabulary
@@ -427,7 +428,7 @@ class LLM:
         """Token ids of a conversation in the model's chat template; `variables` are the template's own."""
         text = self.text
         if "default" in text.chat_templates:
-            return text.encode_chat(messages, **variables)
+            return encoded_chat(text, messages, None, variables)
         # A base model has no template; it continues a text.
         return text.encode("\n\n".join(str(message.get("content") or "") for message in messages) + "\n")
 

@@ -1,7 +1,7 @@
-"""A conversation in which tools are called, as the model's own chat template takes it.
+"""A conversation as the model's own chat template takes it.
 
-Templates differ in what they read: arguments as an object or as its text, no content as an empty text or as none at all, ids of
-nine letters and digits, one call in a message.
+Templates differ in what they read: system messages or none, arguments as an object or as its text, no content as an empty text
+or as none at all, ids of nine letters and digits, one call in a message.
 """
 
 from __future__ import annotations
@@ -60,13 +60,30 @@ def _source(text: Text, with_tools: bool) -> str:
 
 def _forms(text: Text, messages: Sequence[Message], with_tools: bool) -> Iterator[list[dict[str, Any]]]:
     plain = [dict(message) for message in messages]
-    if not any(message.get("tool_calls") for message in plain):
-        yield plain
+    if any(message.get("tool_calls") for message in plain):
+        yield from _forms_of_calls(_source(text, with_tools), plain, is_one_call_all(text))
         return
-    source = _source(text, with_tools)
+    yield plain
+    if any(message["role"] == "system" for message in plain):
+        yield _without_system(plain)
+
+
+def _without_system(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What the system says as the beginning of what the user says; no role comes twice in a row."""
+    merged: list[dict[str, Any]] = []
+    for message in messages:
+        one = {**message, "role": "user"} if message["role"] == "system" else message
+        if merged and merged[-1]["role"] == one["role"]:
+            merged[-1] = {**merged[-1], "content": f"{merged[-1].get('content') or ''}\n\n{one.get('content') or ''}"}
+        else:
+            merged.append(one)
+    return merged
+
+
+def _forms_of_calls(source: str, plain: list[dict[str, Any]], one_call: bool) -> Iterator[list[dict[str, Any]]]:
     if _NINE.search(source):
         plain = [_with_short_ids(message) for message in plain]
-    if is_one_call_all(text):
+    if one_call:
         plain = _one_call_each(plain)
     contents: tuple[str | None, ...] = ("", None)
     if (format_of_template(source) or "").startswith("deepseek"):  # an empty text begins a second message there

@@ -103,3 +103,30 @@ def test_a_template_for_tools_alone_is_looked_at_too(random_llm: LLM) -> None:
     llm.model.text = Text(given.tokenizer, given.eos_token_ids, templates, given.special_tokens)
     assert llm.planner.tool_format == "hermes"
     assert json.dumps(ARGUMENTS[0]) in shown(llm)
+
+
+# As Gemma 2: no system messages, and roles by turns.
+TURNS_ONLY = (
+    "{% if messages[0].role == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}" + TURNS +
+    "{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('roles must alternate') }}{% endif %}"
+    "<{{ m.role }}>{{ m.content }}{% endfor %}<bot>"
+)  # fmt: skip
+
+
+def test_what_the_system_says_is_said_by_the_user_where_there_is_no_system(random_llm: LLM) -> None:
+    llm = with_template(random_llm, TURNS_ONLY)
+    schema = {"type": "object", "properties": {"a": {"type": "boolean"}}, "required": ["a"]}
+    assert isinstance(llm.generate_json("go", schema, max_tokens=30)["a"], bool)
+    text = shown(llm)
+    assert text.startswith("<user>Answer in words, or by calling")
+    assert "Rain?<assistant>" in text
+    assert text.index("dry\n\nResult of weather: wet<bot>") > 0
+
+
+def test_a_template_that_has_system_messages_gets_them(random_llm: LLM) -> None:
+    text = llm_text(random_llm, [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "go"}])
+    assert text.startswith("<system>Be brief.</><user>go</>")
+
+
+def llm_text(llm: LLM, messages: Any) -> str:
+    return llm.text.decode(llm.planner.plan(messages).ids)
