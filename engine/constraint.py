@@ -7,7 +7,8 @@ the token that was drawn.  How it knows is its own business; anything with these
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
+from functools import cache
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeGuard, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +52,16 @@ class SpeculativeConstraint(TokenConstraint, Protocol):
 
     def forced_tokens(self) -> list[int]:
         """The tokens that are dictated from here, as far as they are."""
+
+
+def can_go_back(constraint: TokenConstraint | None) -> TypeGuard[SpeculativeConstraint]:
+    """Whether tokens can be guessed ahead under a constraint; asked at every step, where the protocol itself takes long."""
+    return constraint is not None and _goes_back(type(constraint))
+
+
+@cache
+def _goes_back(kind: type) -> bool:
+    return issubclass(kind, SpeculativeConstraint)
 
 
 @runtime_checkable

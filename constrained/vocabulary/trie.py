@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,8 +55,12 @@ class Trie:
 
     def is_proper_prefix(self, data: bytes) -> bool:
         """Whether some token starts with `data` and goes on."""
-        node = 0
-        for byte in data:
+        if not data:
+            return len(self) > 1
+        node = self._begins.get(data[0], 0)
+        if not node:
+            return False
+        for byte in data[1:]:
             child, end = node + 1, int(self.end[node])
             while child < end and self.byte[child] != byte:
                 child = int(self.end[child])
@@ -63,6 +68,15 @@ class Trie:
                 return False
             node = child
         return int(self.end[node]) > node + 1
+
+    @cached_property
+    def _begins(self) -> dict[int, int]:
+        """The root's children by their bytes: it has many, the other nodes few."""
+        children, node = dict[int, int](), 1
+        while node < len(self):
+            children[int(self.byte[node])] = node
+            node = int(self.end[node])
+        return children
 
     def shortest_tokenization(self, data: bytes) -> list[int] | None:
         """The fewest tokens whose bytes joined are `data`; None if no tokens make it up."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from torch import Tensor
 
-from engine.constraint import Row, SpeculativeConstraint
+from engine.constraint import Row, can_go_back
 from engine.metrics import Part, Stopwatch
 from engine.sampling import EmptyRow, InvalidLogits, processors
 from engine.sampling.coupling import Guess
@@ -91,7 +91,7 @@ class Frontier:
         self._sequence = sequence
         self._make_sampler = sampler
         self._sampler: Sampler | None = None
-        self._constraint = sequence.constraint if isinstance(sequence.constraint, SpeculativeConstraint) else None
+        self._constraint = sequence.constraint if can_go_back(sequence.constraint) else None
         self._target = target
         history = sequence.row.history
         self.tokens = list(history.tokens)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from engine.constraint import SpeculativeConstraint
+from engine.constraint import can_go_back
 from engine.metrics import Stopwatch
 from engine.speculation.block import Block
 from engine.speculation.draft import Drafted, Frontier, Target
@@ -120,7 +120,7 @@ class Speculator:
         sequence, clock = self._sequence, self._clock
         left = sequence.max_new_tokens - sequence.row.history.output_length - 1
         room = left if room is None else min(room, left)
-        if room < 1 or (sequence.constraint is not None and not isinstance(sequence.constraint, SpeculativeConstraint)):
+        if room < 1 or (sequence.constraint is not None and not can_go_back(sequence.constraint)):
             return Block()
         most = self._pace.most(rows)
         frontier = Frontier(sequence, sampler, room, target, clock)
