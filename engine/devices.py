@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.util import find_spec
-from typing import Literal
+from typing import Any, Literal
 
 import torch
+from torch import Tensor
 
 from engine.errors import DeviceError
 
@@ -68,6 +69,16 @@ def choose_numbers(dtype: str | torch.dtype, device: torch.device) -> tuple[torc
     if device.type != "cpu":
         raise DeviceError(f"{dtype} weights run on the CPU, not on {device}: pass dtype='bfloat16' or device='cpu'")
     return torch.bfloat16, dtype
+
+
+def upload(values: Any, device: torch.device, dtype: torch.dtype | None = None) -> Tensor:
+    """`torch.tensor(values)` on a device that nobody waits for.
+
+    A copy out of ordinary memory makes the host wait until the device has done all that it was given; one out of pinned memory
+    goes on behind the host's back, and torch keeps that memory until it has been read.
+    """
+    host = torch.tensor(values, dtype=dtype)
+    return host.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else host.to(device)
 
 
 @cache

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from engine.attention import Backend, causal_mask
+from engine.devices import upload
 from engine.errors import CacheError
 from engine.rope import RotaryEmbedding
 
@@ -56,12 +57,22 @@ class FixedStep:
         self.cache = _Slots(cache, positions, bucket)
         self.backend: Backend = backend
         self._positions, self._bucket = positions.unsqueeze(1), bucket
+        self._masks: dict[int, Tensor] = {}
+        self._rotations: dict[int, tuple[Tensor, Tensor]] = {}
 
     def rotation(self, rotary: RotaryEmbedding) -> tuple[Tensor, Tensor]:
-        return rotary.gather(self._positions, self._bucket - 1)
+        if torch.compiler.is_compiling():  # the compiler sees by itself that all layers ask for the same
+            return rotary.gather(self._positions, self._bucket - 1)
+        if id(rotary) not in self._rotations:
+            self._rotations[id(rotary)] = rotary.gather(self._positions, self._bucket - 1)
+        return self._rotations[id(rotary)]
 
     def mask(self, window: int, layer: int) -> tuple[Tensor | None, bool]:
-        return causal_mask(self._positions, self._bucket, window), False
+        if torch.compiler.is_compiling():
+            return causal_mask(self._positions, self._bucket, window), False
+        if window not in self._masks:
+            self._masks[window] = causal_mask(self._positions, self._bucket, window)
+        return self._masks[window], False
 
 
 class _Slots:
@@ -100,6 +111,11 @@ class FixedDecoder:
             raise CacheError(f"unknown runner {runner!r}: choose {', '.join(map(repr, RUNNERS))}")
         if runner == "graph" and cache.device.type != "cuda":
             raise CacheError(f"runner='graph' captures CUDA graphs, and the cache is on {cache.device}: pass 'plain'")
+        if runner != "eager" and model.config.experts is not None:
+            raise CacheError(
+                f"runner={runner!r}: which experts a step goes through depends on its tokens, so a mixture of experts is neither "
+                "compiled nor captured; pass 'plain'"
+            )
         if runner == "compile" and model.has_blocked_weights:
             raise CacheError(
                 "runner='compile': products with weights in oneDNN's layout cannot be compiled; load the model with "
@@ -119,7 +135,7 @@ class FixedDecoder:
         cache = self._cache
         bucket = bucket_of(cache.longest + 1, cache.capacity)
         self._ids.copy_(input_ids)
-        self._positions.copy_(torch.tensor(cache.lengths))
+        self._positions.copy_(upload(cache.lengths, cache.device))
         if bucket not in self._runs:
             self._model.reach(bucket)
             self._runs[bucket] = self._program(bucket)

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from engine.constraint import TokenConstraint
+from engine.devices import upload
 from engine.errors import ContextError, EngineError, SpeculationError
 from engine.metrics import Metrics, Stopwatch
 from engine.sampling import GREEDY, Fallback, Sampling, TokenLogprob
@@ -262,7 +263,7 @@ class TokenStream(Iterator[Token]):
         """As `decode`; the hidden states are kept for the proposer."""
         model = self._model
         assert isinstance(model, StatefulDecoder), "a proposer that wants states was begun for a model without"
-        self._states = model.states(torch.tensor([tokens], dtype=torch.int64, device=model.device), cache)[0, -last:]
+        self._states = model.states(upload([tokens], model.device, torch.int64), cache)[0, -last:]
         return model.head(self._states)
 
     def _finish_block(self) -> None:
@@ -277,7 +278,7 @@ class TokenStream(Iterator[Token]):
 def decode(model: Decoder, cache: Cache, tokens: Sequence[int], last: int = 1) -> Tensor:
     """Logits [last, vocab_size] of the last `last` of `tokens`, a prompt, one token, or a draft behind one of these; the
     cache then holds them."""
-    ids = torch.tensor([tokens], dtype=torch.int64, device=model.device)
+    ids = upload([tokens], model.device, torch.int64)
     if last == 1:
         return model.forward(ids, cache)
     return model.forward(ids, cache, logits=last)[0]

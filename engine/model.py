@@ -16,7 +16,7 @@ from engine.attention import Backend
 from engine.blocks import Block
 from engine.caches import Cache, QuantizedCache, StaticCache
 from engine.config import ModelConfig
-from engine.devices import Packing
+from engine.devices import Packing, upload
 from engine.errors import CacheError, ContextError, EngineError, TrainingError
 from engine.fixed_step import FixedDecoder, FixedStep
 from engine.layers import ALIKE, Linear, RMSNorm
@@ -126,7 +126,7 @@ class Model:
         counts = self._counts(batch, new, lengths)
         if padding == "left" and lengths is not None:
             # Slots are positions, so inside the model rows begin at the left and padding is at the right.
-            shift = new - torch.tensor(counts, device=self.device).unsqueeze(1)
+            shift = new - upload(counts, self.device).unsqueeze(1)
             order = (torch.arange(new, device=self.device) + shift) % new
             input_ids = input_ids.gather(1, order)
 
@@ -313,7 +313,7 @@ def _last_few(hidden: Tensor, counts: tuple[int, ...], few: int) -> Tensor:
         raise EngineError(f"logits of the last {few} of {hidden.shape[1]} tokens: choose 1 to {hidden.shape[1]}")
     if counts.count(hidden.shape[1]) == len(counts):
         return hidden[:, -few:]
-    ends = torch.tensor(counts, device=hidden.device).unsqueeze(1)
+    ends = upload(counts, hidden.device).unsqueeze(1)
     places = (ends + torch.arange(-few, 0, device=hidden.device)).clamp_(min=0)
     return hidden[torch.arange(len(counts), device=hidden.device).unsqueeze(1), places]
 
@@ -322,5 +322,5 @@ def _last(hidden: Tensor, counts: tuple[int, ...]) -> Tensor:
     """Each row's last real state: [batch, hidden] of [batch, new, hidden]."""
     if counts.count(hidden.shape[1]) == len(counts):
         return hidden[:, -1]
-    last = torch.tensor(counts, device=hidden.device).sub_(1).clamp_(min=0)
+    last = upload(counts, hidden.device).sub_(1).clamp_(min=0)
     return hidden[torch.arange(len(counts), device=hidden.device), last]

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from engine.attention import Backend, causal_mask
 from engine.caches import Cache
+from engine.devices import upload
 from engine.layers import ALIKE
 from engine.rope import RotaryEmbedding
 
@@ -30,7 +31,7 @@ class Step:
         self._end = max(held) + new
         self._positions: Tensor | None = None
         if held.count(self.start) != len(held):
-            starts = torch.tensor(held, device=device).unsqueeze(1)
+            starts = upload(held, device).unsqueeze(1)
             self._positions = starts + torch.arange(new, device=device)
         self._device = device
         self._masks: dict[tuple[int, int], tuple[Tensor | None, bool]] = {}

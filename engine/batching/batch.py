@@ -18,6 +18,7 @@ from engine.batching.scheduler import Admission, Scheduler
 from engine.batching.usage import Usage
 from engine.caches import BlockPool, PagedCache
 from engine.constraint import TokenConstraint
+from engine.devices import upload
 from engine.errors import EngineError
 from engine.generation import CancelToken, Output, check_lengths
 from engine.model import Model
@@ -179,7 +180,8 @@ class BatchEngine:
                 logits.append(self._decode(decoding))
             if plan.prefilling:
                 rows = self._prefill(plan.prefilling, plan.counts)
-                logits.append(rows if all(whole) else rows[torch.tensor(whole, device=rows.device)])
+                places = [at for at, done in enumerate(whole) if done]
+                logits.append(rows if all(whole) else rows[upload(places, rows.device, torch.int64)])
         drawing = [request for request in ready if not request.is_finished]
         # Where nobody's mask has failed, the logits of the first draw lie there as they are wanted.
         first = None
@@ -294,7 +296,7 @@ class BatchEngine:
         """
         counts = [len(row) for row in rows]
         widest = max(counts)
-        ids = torch.tensor([[*row, *[0] * (widest - len(row))] for row in rows], device=self.model.device)
+        ids = upload([[*row, *[0] * (widest - len(row))] for row in rows], self.model.device)
         with Booked(requests, "forward"):
             cache, lengths = self._cache_over(requests), None if min(counts) == widest else counts
             last = widest if all_logits else 1

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from engine.attention import Backend
 from engine.config import ModelConfig
+from engine.devices import upload
 from engine.errors import CacheError, TrainingError
 
 
@@ -108,7 +109,7 @@ class Cache(ABC):
         self._new = new
         self._slots = None
         if not self.is_uniform:
-            ends = torch.tensor(self.lengths, device=self.device)
+            ends = upload(self.lengths, self.device)
             self._slots = ends.unsqueeze(1) + torch.arange(new, device=self.device)
 
     def update(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:

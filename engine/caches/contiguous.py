@@ -102,12 +102,12 @@ class StaticCache(ContiguousCache):
         *,
         runner: Runner | Literal["auto"] = "auto",
     ) -> None:
-        """`"auto"`: CUDA graphs on CUDA, ordinary steps elsewhere."""
+        """`"auto"`: CUDA graphs on CUDA but for mixtures of experts, ordinary steps elsewhere."""
         super().__init__(config, batch, device, dtype, capacity or config.context_length)
         if runner not in (*RUNNERS, "auto"):
             raise CacheError(f"unknown runner {runner!r}: choose {', '.join(map(repr, (*RUNNERS, 'auto')))}")
         if runner == "auto":
-            runner = "graph" if device.type == "cuda" else "plain"
+            runner = "graph" if device.type == "cuda" and config.experts is None else "plain"
         self.runner: Runner = runner
         self.decoder: FixedDecoder | None = None
 

@@ -12,7 +12,7 @@ from engine.attention import Backend, note
 from engine.caches.base import Cache
 from engine.caches.blocks import BlockManager, BlockTable
 from engine.config import ModelConfig
-from engine.devices import has_triton
+from engine.devices import has_triton, upload
 from engine.errors import CacheError
 from engine.paged_attention import MOST_QUERIES, paged_attend
 
@@ -183,13 +183,13 @@ class PagedCache(Cache):
         # Rows that are shorter end in the spare block, which the mask hides.
         spare = self.pool.spare
         rows = [table.blocks[:width] + [spare] * (width - len(table.blocks)) for table in self.tables]
-        self._index = torch.tensor(rows, device=self.device)
-        self._held = torch.tensor(self.lengths, device=self.device)
+        self._index = upload(rows, self.device)
+        self._held = upload(self.lengths, self.device)
         positions = self._held.unsqueeze(1) + torch.arange(new, device=self.device)
         blocks = self._index.gather(1, positions // size)
         if counts is not None and min(counts) < new:
             # Not into a row's own blocks: others may share the one in which it ends.
-            padding = torch.arange(new, device=self.device) >= torch.tensor(counts, device=self.device).unsqueeze(1)
+            padding = torch.arange(new, device=self.device) >= upload(counts, self.device).unsqueeze(1)
             blocks.masked_fill_(padding, spare)
         # Where each head's positions lie, the pool seen as [blocks · heads · block_size, width]; all layers have the same.
         heads = torch.arange(self.config.kv_heads, device=self.device).unsqueeze(1)

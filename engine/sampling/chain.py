@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from engine.devices import upload
 from engine.sampling import processors
 from engine.sampling.errors import SamplingError
 from engine.sampling.history import History
@@ -210,7 +211,7 @@ class Chain:
         return self._column(rows, torch.int64), self._column(columns, torch.int64)
 
     def _column(self, values: Sequence[float], dtype: torch.dtype = torch.float32) -> Tensor:
-        return torch.tensor(values, dtype=dtype, device=self.device)
+        return upload(values, self.device, dtype)
 
 
 def check_token_ids(row: SamplerRow, vocab_size: int) -> None:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from engine.constraint import DeviceRows
+from engine.devices import upload
 
 Rows = NDArray[np.uint32] | Tensor
 Masks = Rows | DeviceRows
@@ -48,13 +49,14 @@ def apply_mask(logits: Tensor, rows: Rows, constrained: Sequence[bool] | None = 
     ceiling = _ceiling_on_host(rows, logits.dtype) if on_host else _ceiling_on_device(rows, logits)
     vocab_size, covered = logits.shape[1], ceiling.shape[1]
     if constrained is not None and not all(constrained):
-        ceiling[torch.tensor([not flag for flag in constrained], device=logits.device)] = torch.inf
+        free = upload([not flag for flag in constrained], logits.device)
+        ceiling.masked_fill_(free.unsqueeze(-1), torch.inf)
     if covered >= vocab_size:
         return torch.minimum(logits, ceiling[:, :vocab_size])
-    held = torch.tensor([True] * logits.shape[0] if constrained is None else list(constrained), device=logits.device)
+    held = upload([True] * logits.shape[0] if constrained is None else list(constrained), logits.device)
     masked = logits.clone()
     masked[:, :covered] = torch.minimum(logits[:, :covered], ceiling)
-    masked[held, covered:] = -torch.inf
+    masked[:, covered:].masked_fill_(held.unsqueeze(-1), -torch.inf)
     return masked
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from engine.devices import upload
 from engine.sampling import processors
 from engine.sampling.chain import Chain, SamplerRow
 from engine.sampling.coupling import Guess, couple
@@ -38,7 +39,7 @@ class Sampler:
         self._all_greedy = all(greedy)
         self._drawn = [index for index, flag in enumerate(greedy) if not flag]
         self._has_logprobs = any(row.sampling.logprobs is not None for row in rows)
-        self._greedy = torch.tensor(greedy, device=self.chain.device)
+        self._greedy = upload(greedy, self.chain.device)
 
     @torch.inference_mode()
     def sample(
@@ -128,11 +129,11 @@ class Sampler:
             return processors.argmax(scores), scores
         device, everything = self.chain.device, len(self._drawn) == len(self.rows)
         # Only rows that are drawn for go through truncation, softmax and sum.
-        rows = None if everything else torch.tensor(self._drawn, device=device)
+        rows = None if everything else upload(self._drawn, device)
         final = self.chain.truncate(scores if rows is None else scores[rows], rows)
         probs = final.softmax(-1)
         uniforms = [uniform(self.rows[index].seed, self.rows[index].step) for index in self._drawn]
-        tokens = processors.draw(probs, torch.tensor(uniforms, dtype=torch.float64, device=device))
+        tokens = processors.draw(probs, upload(uniforms, device, torch.float64))
         if guesses is not None:
             tokens = self._agree(tokens, probs, [guesses[index] for index in self._drawn])
         if rows is None:
@@ -149,9 +150,9 @@ class Sampler:
         indices = [index for index, _ in guessed]
         rows = [self.rows[self._drawn[index]] for index in indices]
         lanes = [[uniform(row.seed, row.step, lane) for row in rows] for lane in (ACCEPT_LANE, DRAW_LANE)]
-        accept, draw = torch.tensor(lanes, dtype=torch.float64, device=device)
-        places = torch.tensor(indices, device=device)
-        ids = torch.tensor([guess.token_id for _, guess in guessed], device=device)
+        accept, draw = upload(lanes, device, torch.float64)
+        places = upload(indices, device)
+        ids = upload([guess.token_id for _, guess in guessed], device)
         other = torch.stack([guess.probs for _, guess in guessed]).to(device)
         return tokens.index_copy(0, places, couple(probs[places], other, ids, accept, draw))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import torch
 
 from engine import generate
 from engine.caches import StaticCache
+from engine.config import ExpertsConfig
 from engine.errors import CacheError, ContextError
 from engine.fixed_step import bucket_of
 from engine.model import Model
@@ -109,6 +111,13 @@ def test_what_cannot_run_is_refused(random_model: Model, monkeypatch: pytest.Mon
         cache = _cache(random_model, "compile")
         random_model.forward(_ids(1, 4), cache)
         with pytest.raises(CacheError, match="weights in oneDNN's layout cannot be compiled"):
+            random_model.forward(torch.tensor([[5]]), cache)
+    with monkeypatch.context() as patch:
+        experts = ExpertsConfig(count=4, chosen=2, inner=8, shared=0, first_layer=9)
+        patch.setattr(random_model, "config", replace(random_model.config, experts=experts))
+        cache = _cache(random_model, "compile")
+        random_model.forward(_ids(1, 4), cache)
+        with pytest.raises(CacheError, match="a mixture of experts is neither compiled nor captured; pass 'plain'"):
             random_model.forward(torch.tensor([[5]]), cache)
     full = _cache(random_model, "eager", capacity=4)
     random_model.forward(_ids(1, 4), full)
