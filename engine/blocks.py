@@ -16,6 +16,7 @@ from engine.fixed_step import FixedStep
 from engine.latent_attention import LatentAttention
 from engine.layers import GatedMLP, Linear, RMSNorm
 from engine.packed import make_linear
+from engine.paged_step import PagedStep
 from engine.rope import RotaryEmbedding, rotate
 from engine.step import Step
 
@@ -26,7 +27,7 @@ class Attention(Protocol):
     layer: int
     output: Linear
 
-    def __call__(self, x: Tensor, step: Step | FixedStep) -> Tensor:
+    def __call__(self, x: Tensor, step: Step | FixedStep | PagedStep) -> Tensor:
         """[batch, new, hidden], normalised → [batch, new, output's inputs]."""
 
     @property
@@ -51,7 +52,7 @@ class SelfAttention:
             self.query_norm = RMSNorm(weights[name + "query_norm.weight"], config.norm_eps)
             self.key_norm = RMSNorm(weights[name + "key_norm.weight"], config.norm_eps)
 
-    def __call__(self, x: Tensor, step: Step | FixedStep) -> Tensor:
+    def __call__(self, x: Tensor, step: Step | FixedStep | PagedStep) -> Tensor:
         batch, new, _ = x.shape
         turned_heads = self.query_heads + self.kv_heads
         heads = self.qkv(x).view(batch, new, turned_heads + self.kv_heads, self.head_dim)
@@ -120,7 +121,7 @@ class Block:
             gate_up, down = make_linear(weights, name + "gate_up"), make_linear(weights, name + "down")
             self.mlp = GatedMLP(gate_up, down, config.activation)
 
-    def __call__(self, x: Tensor, step: Step | FixedStep) -> Tensor:
+    def __call__(self, x: Tensor, step: Step | FixedStep | PagedStep) -> Tensor:
         """`x` [batch, new, hidden] → the same shape."""
         mixed = self.attention(self.attention_norm(x), step)
         if self.attention_post_norm is None:

@@ -45,6 +45,29 @@ def compile_graph(graph: torch.fx.GraphModule, inputs: list[Tensor]) -> Callable
     return cast(Callable[..., Any], compile_fx(graph, inputs))
 
 
+def capture(step: Callable[[], Tensor], device: torch.device, memory: Any = None) -> Callable[[], Tensor]:
+    """A CUDA graph of a step; what it computes is written to one place, of which a copy is handed out.
+
+    `memory` is that of other graphs, which do not run at the same time (`torch.cuda.graph_pool_handle`).
+    """
+    with torch.cuda.device(device):
+        side = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        side.wait_stream(torch.cuda.current_stream(device))
+        with torch.cuda.stream(side):
+            for _ in range(2):  # libraries choose their kernels and take their memory before
+                step()
+        torch.cuda.current_stream(device).wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=memory):
+            result = step()
+
+    def replay() -> Tensor:
+        graph.replay()
+        return result.clone()
+
+    return replay
+
+
 class FixedStep:
     """What the layers of one step share, as `engine.step.Step`: one new token in each row, at the row's own position."""
 
@@ -147,7 +170,8 @@ class FixedDecoder:
             return self._model.fixed_step(ids, FixedStep(self._cache, positions, bucket, "sdpa"))
 
         if self._runner == "graph":
-            return self._captured(step, bucket)
+            self.programs[bucket] = self.programs.get(bucket, 0) + 1
+            return capture(lambda: step(self._ids, self._positions), self._cache.device)
         if self._runner == "compile":
             return self._compiled(step, bucket)
         return lambda: step(self._ids, self._positions)
@@ -168,22 +192,3 @@ class FixedDecoder:
             return compile_graph(graph, inputs)
 
         return compiler
-
-    def _captured(self, step: Callable[[Tensor, Tensor], Tensor], bucket: int) -> Callable[[], Tensor]:
-        """A CUDA graph of the step; what it computes is written to one place, of which a copy is handed out."""
-        side = torch.cuda.Stream(self._cache.device)  # type: ignore[no-untyped-call]
-        side.wait_stream(torch.cuda.current_stream(self._cache.device))
-        with torch.cuda.stream(side):
-            for _ in range(2):  # libraries choose their kernels and take their memory before
-                step(self._ids, self._positions)
-        torch.cuda.current_stream(self._cache.device).wait_stream(side)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            logits = step(self._ids, self._positions)
-        self.programs[bucket] = self.programs.get(bucket, 0) + 1
-
-        def replay() -> Tensor:
-            graph.replay()
-            return logits.clone()
-
-        return replay

@@ -17,6 +17,7 @@ from engine.config import LatentConfig, ModelConfig
 from engine.fixed_step import FixedStep
 from engine.layers import Linear, RMSNorm
 from engine.packed import make_linear
+from engine.paged_step import PagedStep
 from engine.rope import RotaryEmbedding, rotate
 from engine.step import Step
 
@@ -50,7 +51,7 @@ class LatentAttention:
         self._to_keys = expansion[:, : latent.unrotated].contiguous()
         self._to_values = expansion[:, latent.unrotated :].transpose(1, 2).contiguous()
 
-    def __call__(self, x: Tensor, step: Step | FixedStep) -> Tensor:
+    def __call__(self, x: Tensor, step: Step | FixedStep | PagedStep) -> Tensor:
         batch, new, _ = x.shape
         latent, rotation = self.latent, step.rotation(self.rotary)
         source = x if self.query_latent is None else self.query_latent_norm(self.query_latent(x))

@@ -21,6 +21,7 @@ from engine.errors import CacheError, ContextError, EngineError, TrainingError
 from engine.fixed_step import FixedDecoder, FixedStep
 from engine.layers import ALIKE, Linear, RMSNorm
 from engine.packed import PackedLinear, make_linear
+from engine.paged_step import PagedStep
 from engine.rope import RotaryEmbedding
 from engine.step import Step
 
@@ -154,7 +155,7 @@ class Model:
         cache.advance(1)
         return rows if logits == "last" else rows.unsqueeze(1)
 
-    def fixed_step(self, input_ids: Tensor, step: FixedStep) -> Tensor:
+    def fixed_step(self, input_ids: Tensor, step: FixedStep | PagedStep) -> Tensor:
         """Logits float32 [batch, vocab_size] behind one token a row, int64 [batch, 1]; the cache of `step` is written and
         not advanced.  Depends on no value of a tensor, so that it can be compiled and captured."""
         x = self.embed(input_ids)

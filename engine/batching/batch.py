@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from itertools import compress
 from time import perf_counter
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -22,6 +23,7 @@ from engine.devices import upload
 from engine.errors import EngineError
 from engine.generation import CancelToken, Output, check_lengths
 from engine.model import Model
+from engine.paged_step import PagedDecoder, PagedRunner, choose_runner
 from engine.sampling import GREEDY, InvalidLogits, Sampling
 from engine.sampling.chain import check_token_ids
 from engine.sequence import SequenceState
@@ -36,6 +38,7 @@ class BatchEngine:
     Attributes:
         pool: the memory of keys and values; finished requests leave their prompts in it for those that begin alike.
         scheduler: who waits and who runs.
+        decoder: what runs steps of fixed shapes; `None`: they are ordinary ones.
         steps, forwards: steps taken and forward passes run so far.
     """
 
@@ -50,6 +53,7 @@ class BatchEngine:
         admission: Admission = "promised",
         prefix_cache: bool = True,
         mask_thread: bool = True,
+        runner: PagedRunner | Literal["auto"] = "auto",
     ) -> None:
         """Allocates the blocks.
 
@@ -60,9 +64,12 @@ class BatchEngine:
             admission: when a request may begin; see `engine.batching.scheduler`.
             prefix_cache: whether a prompt takes up blocks of others that begin alike.
             mask_thread: whether masks are filled beside the forward pass, or before it.
+            runner: how steps of one token a row run: `"plain"`, `"eager"` or `"graph"` (`engine.paged_step`); `"auto"`: CUDA
+                graphs on CUDA, ordinary steps elsewhere.
 
         Raises:
             EngineError: an option that is not accepted.
+            CacheError: a runner that this model does not have here.
         """
         if blocks < 1:
             raise EngineError(f"{blocks} blocks of keys and values: at least 1")
@@ -71,6 +78,8 @@ class BatchEngine:
         self.scheduler = Scheduler(
             self.pool.manager, max_sequences, chunk, admission=admission, prefix_cache=prefix_cache
         )
+        chosen = choose_runner(model, runner)
+        self.decoder = None if chosen == "plain" else PagedDecoder(model, self.pool, chosen)
         self._masks = MaskFiller(threaded=mask_thread)
         self.steps = self.forwards = 0
         self._drawing = Drawing(model.config.vocab_size, model.device)
@@ -296,6 +305,10 @@ class BatchEngine:
         """
         counts = [len(row) for row in rows]
         widest = max(counts)
+        if widest == 1 and self.decoder is not None:
+            with Booked(requests, "forward"):
+                logits = self.decoder.run([row[0] for row in rows], self._cache_over(requests)).unsqueeze(1)
+            return self._forwarded(requests, counts, logits)
         ids = upload([[*row, *[0] * (widest - len(row))] for row in rows], self.model.device)
         with Booked(requests, "forward"):
             cache, lengths = self._cache_over(requests), None if min(counts) == widest else counts
@@ -307,6 +320,10 @@ class BatchEngine:
                     request.states = row[-min(count, last) :] if request.wants_state else None
             else:
                 logits = self.model.forward(ids, cache, lengths=lengths, logits=last)
+        return self._forwarded(requests, counts, logits)
+
+    def _forwarded(self, requests: Sequence[Request], counts: Sequence[int], logits: Tensor) -> Tensor:
+        """Notes what has been computed; the logits."""
         self.forwards += 1
         for request, count in zip(requests, counts, strict=True):
             request.computed += count

@@ -175,9 +175,13 @@ class PagedCache(Cache):
     def reserve(self, positions: int) -> None:
         self._extend([max(0, positions - length) for length in self.lengths])
 
-    def begin(self, new: int, counts: Sequence[int] | None = None) -> None:
+    def open(self, new: int, counts: Sequence[int] | None = None) -> None:
+        """`begin` for steps that know from the tables where to write and read."""
         self._extend([new] * self.batch if counts is None else counts)
         self._new, self._slots = new, None
+
+    def begin(self, new: int, counts: Sequence[int] | None = None) -> None:
+        self.open(new, counts)
         size = self.pool.manager.block_size
         width = -(-(self.longest + new) // size)
         # Rows that are shorter end in the spare block, which the mask hides.
