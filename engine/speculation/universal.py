@@ -1,8 +1,7 @@
 """A draft model with another tokenizer (universal assisted decoding): its text is written anew in the target's tokens.
 
-Both sides are re-tokenised, so both are checked: the text that was encoded for the draft must be the target's text, and
-the target's tokens of text and guess together must begin with those of the text.  Where they do not (a text that no
-tokenizer would write like this), the guess is encoded by itself, and must come out as the same characters.
+Both sides are re-tokenised in the middle of a text, where some tokenizers would put a space or take one off, and so both are
+checked: what is proposed are tokens that a tokenizer writes behind what was there, and that spell the text and the guess.
 """
 
 from __future__ import annotations
@@ -23,9 +22,13 @@ if TYPE_CHECKING:
 WINDOW = 24
 """Tokens of the target's text that are encoded together with a guess, so that they are written as in one text."""
 
+ANCHOR = "\n"
+"""What nothing is joined with, and what shows where a text begins: the space that a tokenizer puts at a beginning stands before
+it."""
+
 
 class Tokens(Protocol):
-    """Text to tokens and back; `engine.text.Text` is one."""
+    """Text to tokens and back; `engine.text.Text` is one, whose `token_bytes` tell of spaces, too."""
 
     def encode(self, text: str, add_special_tokens: bool = True) -> list[int]: ...
 
@@ -91,10 +94,10 @@ class _UniversalDrafter:
         if self._prompt is None:
             prompt = target_text.decode(frontier.tokens[: frontier.prompt_length], skip_special_tokens=False)
             self._prompt = text.encode(prompt) or text.encode(" ")
-        written = target_text.decode(frontier.tokens[frontier.prompt_length :], skip_special_tokens=False)
+        written = spelled(target_text, frontier.tokens[frontier.prompt_length :])
         if written.endswith("\N{REPLACEMENT CHARACTER}"):
             return None
-        return [*self._prompt, *text.encode(written, add_special_tokens=False)]
+        return [*self._prompt, *encoded_behind(text, "", written)]
 
     def _in_target_tokens(self, frontier: Frontier, known: Sequence[int], guesses: Sequence[int]) -> list[int]:
         """The guess behind the draft's tokens `known` in the target's, as they go on from the text's; nothing where they
@@ -108,9 +111,24 @@ class _UniversalDrafter:
         if not guessed:
             return []
         recent = frontier.tokens[max(frontier.prompt_length, len(frontier.tokens) - WINDOW) :]
-        context = target.decode(recent, False)
-        together = target.encode(context + guessed, add_special_tokens=False)
-        if together[: len(recent)] == recent:
-            return together[len(recent) :]
-        alone = target.encode(guessed, add_special_tokens=False)
-        return alone if target.decode([*recent, *alone], False) == context + guessed else []
+        context = spelled(target, recent)
+        tokens = encoded_behind(target, context, guessed)
+        return tokens if spelled(target, [*recent, *tokens]) == context + guessed else []
+
+
+def encoded_behind(text: Tokens, context: str, more: str) -> list[int]:
+    """The tokens of `more` as they go on from `context`; where a token would reach across the border, those of it alone."""
+    for before in (ANCHOR + context, ANCHOR) if context else (ANCHOR,):
+        known, whole = (text.encode(part, add_special_tokens=False) for part in (before, before + more))
+        if whole[: len(known)] == known:
+            return whole[len(known) :]
+    return text.encode(more, add_special_tokens=False)
+
+
+def spelled(text: Tokens, token_ids: Sequence[int]) -> str:
+    """What tokens write in the middle of a text: with the space that decoders take off the front of the first."""
+    decoded = text.decode(token_ids, False)
+    spell = getattr(text, "token_bytes", None)
+    if spell is None or not token_ids or not spell(token_ids[0]).startswith(b" ") or decoded.startswith(" "):
+        return decoded
+    return " " + decoded

@@ -10,7 +10,9 @@ from torch import Tensor
 
 from engine import Sampling, generate
 from engine.caches import NAMES as CACHES
+from engine.config import ModelConfig
 from engine.errors import EngineError, SpeculationError
+from engine.loading.random_weights import random_model as random_model_of
 from engine.model import Model
 from engine.sampling import Sampler, SamplerRow
 from engine.speculation import Combined, DraftModel, EarlyExit, HeadProposer, Speculation
@@ -118,6 +120,62 @@ def test_a_block_that_was_taken_back_leaves_no_trace_in_any_cache(random_model: 
     torch.testing.assert_close(random_model.forward(last, tried), random_model.forward(last, plain), **close)
 
 
+@pytest.fixture(scope="module")
+def latent_model() -> Model:
+    """Latent attention, and experts in two of its three layers."""
+    shape = {
+        "model_type": "deepseek_v2", "vocab_size": 97, "hidden_size": 48, "intermediate_size": 80,
+        "num_hidden_layers": 3, "num_attention_heads": 6, "num_key_value_heads": 6, "kv_lora_rank": 16,
+        "q_lora_rank": None, "qk_nope_head_dim": 8, "qk_rope_head_dim": 4, "v_head_dim": 8, "n_routed_experts": 8,
+        "n_shared_experts": 1, "num_experts_per_tok": 3, "moe_intermediate_size": 24, "first_k_dense_replace": 1,
+        "max_position_embeddings": 256, "rms_norm_eps": 1e-5, "tie_word_embeddings": False,
+    }  # fmt: skip
+    return random_model_of(ModelConfig.from_huggingface(shape), device="cpu", dtype="float32", seed=5)
+
+
+@pytest.mark.parametrize("cache", ["latent", "static", "paged", "offloaded", "sliding"])
+def test_caches_of_latents_are_cut_back_to_what_was_accepted(latent_model: Model, cache: str) -> None:
+    vocab = latent_model.config.vocab_size
+    for sampling in (None, Sampling(seed=2, top_k=20, frequency_penalty=0.4)):
+        options: dict[str, Any] = {"sampling": sampling, "max_new_tokens": 30, "eos_token_ids": []}
+        plain = generate(latent_model, PROMPT, **options).result()
+        for last in (DraftModel(latent_model, vocab, 1.0, sampled=False), EarlyExit(latent_model, 2, sampled=False)):
+            speculation = Speculation(Combined([Guesser(_noise), last]), 5)
+            found = generate(latent_model, PROMPT, speculation=speculation, cache=cache, **options).result()
+            assert found.token_ids == plain.token_ids
+            assert found.metrics.wasted > 0
+
+
+@pytest.mark.parametrize("bits", [8, 4, "fp8"])
+def test_a_quantized_cache_gives_the_text_that_it_gives_without_guesses(
+    random_model: Model, bits: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Past several groups that are packed, with guesses that are refused where one was about to be."""
+    make = random_model.new_cache
+    monkeypatch.setattr(
+        random_model, "new_cache",
+        lambda name="auto", *sizes: make(name, bits=bits, tail=0, unchecked=True) if name == "quantized" else make(name, *sizes),
+    )  # fmt: skip
+    sampling = Sampling(seed=4, temperature=1.5, frequency_penalty=0.5)
+    options: dict[str, Any] = {
+        "sampling": sampling, "max_new_tokens": 120, "eos_token_ids": [], "cache": "quantized"
+    }  # fmt: skip
+    plain = generate(random_model, PROMPT, **options).result()
+    exact = generate(random_model, PROMPT, **{**options, "cache": "dynamic"}).result()
+    assert bits != 4 or plain.token_ids != exact.token_ids  # so it matters what is packed
+
+    def guess(tokens: list[int], most: int) -> list[int]:
+        """What will come, with a slip in every seventh guess or so."""
+        rng = np.random.default_rng(len(tokens))
+        right = plain.token_ids[len(tokens) - len(PROMPT) :][:most]
+        return [token if rng.random() < 0.85 else 3 for token in right]
+
+    for lookahead in (3, 12):
+        found = generate(random_model, PROMPT, speculation=Speculation(Guesser(guess), lookahead), **options).result()
+        assert found.token_ids == plain.token_ids
+        assert 40 < found.metrics.accepted < found.metrics.drafted
+
+
 @pytest.mark.parametrize("name", ["some layers", "early exit", "head after nonsense"])
 def test_drawn_guesses_give_texts_distributed_as_without(
     random_model: Model, name: str, assert_distributed: Any
@@ -217,7 +275,8 @@ class Letters:
         ids = []
         while text:
             piece = text[: self.longest] if text[: self.longest] in self.tokens else text[:1]
-            ids.append(self.tokens.index(piece))
+            if piece in self.tokens:
+                ids.append(self.tokens.index(piece))
             text = text[len(piece) :]
         return ids
 

@@ -28,7 +28,8 @@ class ToyCache(list[int]):
     def lengths(self) -> tuple[int, ...]:
         return (len(self),)
 
-    def truncate(self, length: int) -> None:
+    def truncate(self, lengths: int | tuple[int, ...]) -> None:
+        length = lengths if isinstance(lengths, int) else lengths[0]
         assert 0 <= length <= len(self)
         del self[length:]
 
