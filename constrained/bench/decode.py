@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from constrained.bench.beside_transformers import TransformersBench
 from constrained.compile import Constraint, compile
 from constrained.vocabulary import Vocabulary
 from engine.batching import BatchEngine
@@ -28,12 +29,14 @@ class Figure:
         batch: sequences.
         free_ms, constrained_ms: median milliseconds of a step.
         floor_ms: milliseconds that reading all weights once, and the cache of all sequences, takes at the measured bandwidth.
+        transformers_ms: of Transformers' steps on the same device; `None`: not measured.
     """
 
     batch: int
     free_ms: float
     constrained_ms: float
     floor_ms: float
+    transformers_ms: float | None = None
 
     @property
     def free_rate(self) -> float:
@@ -51,6 +54,7 @@ class Figure:
             "constrained_tokens_per_s": self.constrained_rate,
             "constrained_to_free": self.free_ms / self.constrained_ms,
             "floor_to_free": self.floor_ms / self.free_ms,
+            "free_to_transformers": None if self.transformers_ms is None else self.transformers_ms / self.free_ms,
         }
 
 
@@ -61,8 +65,17 @@ class DecodeBench:
         bandwidth: bytes a second that the device's memory was read at.
     """
 
-    def __init__(self, model: Model, vocabulary: Vocabulary, *, prompt: int, tokens: int) -> None:
+    def __init__(
+        self,
+        model: Model,
+        vocabulary: Vocabulary,
+        *,
+        prompt: int,
+        tokens: int,
+        beside: TransformersBench | None = None,
+    ) -> None:
         """`vocabulary` is as long as the model's logits; `prompt` and `tokens` are per sequence."""
+        self._beside = beside
         self.model, self.prompt, self.tokens = model, prompt, tokens
         self._vocabulary = vocabulary
         self._constraints: list[Constraint] = []
@@ -76,7 +89,8 @@ class DecodeBench:
             self._steps(engine, batch, constrained=True)  # kernels are compiled, rows are made
             free = self._steps(engine, batch, constrained=False)
             held = self._steps(engine, batch, constrained=True)
-            yield Figure(batch, free, held, 1e3 * self._bytes(batch) / self.bandwidth)
+            theirs = None if self._beside is None else self._beside.step_ms(batch, self.prompt, self.tokens)
+            yield Figure(batch, free, held, 1e3 * self._bytes(batch) / self.bandwidth, theirs)
 
     def _steps(self, engine: BatchEngine, batch: int, *, constrained: bool) -> float:
         generator = torch.Generator().manual_seed(batch)

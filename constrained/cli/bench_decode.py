@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from constrained.cli.errors import OK, UsageError
 
 if TYPE_CHECKING:
+    from constrained.bench.beside_transformers import TransformersBench
     from constrained.bench.decode import Figure
     from constrained.vocabulary import Vocabulary
     from engine.model import Model
@@ -16,29 +17,41 @@ if TYPE_CHECKING:
 SUMMARY = "decode batches, free and constrained: tokens a second, ms a step, the floor that memory sets"
 
 _COLUMNS = ("batch", "free tok/s", "ms/step", "constrained tok/s", "ms/step", "of free", "floor ms", "of floor")
+_CUDA_SHAPE, _CUDA_BATCHES, _BATCHES = "llama-3-8b", [1, 8, 64, 256], [1, 4, 16]
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", metavar="M", help="GGUF, folder or hub id (the default model)")
-    parser.add_argument("--shape", metavar="NAME", help="random weights of a published shape instead, e.g. llama-3-8b")
+    parser.add_argument(
+        "--shape", metavar="NAME", help=f"random weights of a published shape instead (on CUDA {_CUDA_SHAPE})"
+    )
     parser.add_argument("--device", default="auto", metavar="auto|cpu|cuda")
     parser.add_argument("--dtype", default="bfloat16", help="(bfloat16)")
-    parser.add_argument("--batch", type=_size, nargs="+", default=[1, 4, 16], metavar="N", help="sequences (1 4 16)")
+    parser.add_argument("--batch", type=_size, nargs="+", metavar="N", help="sequences (1 4 16; on CUDA 1 8 64 256)")
     parser.add_argument("--tokens", type=_size, default=64, metavar="N", help="measured for each sequence (64)")
     parser.add_argument("--prompt", type=_size, default=128, metavar="N", help="tokens before them (128)")
+    parser.add_argument(
+        "--transformers", action="store_true", help="measure Transformers' generate on the same device, too"
+    )
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
 
 
 def run(options: argparse.Namespace) -> int:
     from constrained.bench.decode import DecodeBench
+    from engine.devices import choose_device
 
+    on_cuda = choose_device(options.device).type == "cuda"
+    if on_cuda and options.model is None and options.shape is None:
+        options.shape = _CUDA_SHAPE
+    batches = options.batch or (_CUDA_BATCHES if on_cuda else _BATCHES)
     model, vocabulary = _model(options)
     if options.prompt + options.tokens + 1 > model.config.context_length:
         raise UsageError(
             f"--prompt {options.prompt} and --tokens {options.tokens} do not fit into the model's context of "
             f"{model.config.context_length}"
         )
-    bench = DecodeBench(model, vocabulary, prompt=options.prompt, tokens=options.tokens)
+    beside = _transformers(options, model) if options.transformers else None
+    bench = DecodeBench(model, vocabulary, prompt=options.prompt, tokens=options.tokens, beside=beside)
     head = {
         "model": options.shape or options.model or "default",
         "device": str(model.device),
@@ -49,17 +62,20 @@ def run(options: argparse.Namespace) -> int:
         "tokens": options.tokens,
     }
     if options.json:
-        figures = [figure.as_dict() for figure in bench.measure(options.batch)]
+        figures = [figure.as_dict() for figure in bench.measure(batches)]
         print(json.dumps({**head, "figures": figures}, indent=1))
         return OK
     print("  ".join(f"{name}={value}" for name, value in head.items()))
-    print("".join(f"{name:>19}" for name in _COLUMNS))
-    for figure in bench.measure(options.batch):
+    columns = (*_COLUMNS, "Transformers ms", "of Transformers") if beside else _COLUMNS
+    print("".join(f"{name:>19}" for name in columns))
+    for figure in bench.measure(batches):
         print("".join(f"{value:>19}" for value in _line(figure)), flush=True)
     return OK
 
 
 def _line(figure: Figure) -> list[str]:
+    theirs = figure.transformers_ms
+    beside = [] if theirs is None else [f"{theirs:,.2f}", f"{theirs / figure.free_ms:.2f} x"]
     return [
         f"{figure.batch}",
         f"{figure.free_rate:,.1f}",
@@ -69,6 +85,7 @@ def _line(figure: Figure) -> list[str]:
         f"{figure.free_ms / figure.constrained_ms:.3f}",
         f"{figure.floor_ms:,.2f}",
         f"{figure.floor_ms / figure.free_ms:.1%}",
+        *beside,
     ]
 
 
@@ -89,6 +106,18 @@ def _model(options: argparse.Namespace) -> tuple[Model, Vocabulary]:
         raise UsageError("--model: it has no tokenizer to compile constraints for")
     size: Any = model.config.vocab_size
     return model, Vocabulary.from_huggingface(model.text.tokenizer, logits_size=size)
+
+
+def _transformers(options: argparse.Namespace, model: Model) -> TransformersBench:
+    from constrained.bench.beside_transformers import TransformersBench
+    from engine.loading.places import locate
+    from engine.loading.random_weights import SHAPES
+
+    source = locate(options.model, None) if options.shape is None else SHAPES[options.shape]
+    try:
+        return TransformersBench(source, model.device, model.dtype)
+    except ImportError as error:
+        raise UsageError(f"--transformers needs {error.name}: pip install 'constrained[transformers]'") from None
 
 
 def _letters(size: int) -> Vocabulary:

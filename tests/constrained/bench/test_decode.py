@@ -46,6 +46,12 @@ def test_the_command_measures_a_shape_without_files(
     assert report["device"] == "cpu" and [figure["batch"] for figure in report["figures"]] == [2]
     assert main([*arguments, "--tokens", "5"]) == 0
     assert "constrained tok/s" in capsys.readouterr().out
+    pytest.importorskip("transformers")
+    assert main([*arguments, "--tokens", "5", "--transformers"]) == 0
+    assert "of Transformers" in capsys.readouterr().out
+    assert main([*arguments, "--tokens", "5", "--transformers", "--json"]) == 0
+    (figure,) = json.loads(capsys.readouterr().out)["figures"]
+    assert figure["free_to_transformers"] == figure["transformers_ms"] / figure["free_ms"]
     assert main([*arguments, "--tokens", "60"]) == 2
     assert "do not fit into the model's context of 64" in capsys.readouterr().err
 
@@ -55,6 +61,7 @@ def test_the_command_measures_a_shape_without_files(
     [
         (["--shape", "gpt-17"], "no such shape; choose smollm2-135m"),
         (["--shape", "llama-3-8b", "--model", "x"], "give one of them"),
+        (["--device", "cuda:99"], "device 'cuda:99'"),
     ],
 )
 def test_what_cannot_be_measured_is_said(
