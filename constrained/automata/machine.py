@@ -216,6 +216,10 @@ class Machine:
             return
         self.define(state, self.map_number(bytes(made.groups)), made.actions)
 
+    def define_alike(self, state: int, action: int) -> None:
+        """The transitions of a state that does the same before every byte and at the end of the text."""
+        self.define(state, self.map_number(_ALIKE), (action, action))
+
     def define(self, state: int, map_number: int, actions: Sequence[int]) -> None:
         """The transitions of `state`: its class map, and the actions at the end of the text and of each class."""
         block = self.action_count
@@ -389,5 +393,6 @@ def expand_literal(machine: Machine, data: bytes, then: int, offset: int) -> int
     raise AssertionError("literals are expanded as they are made")
 
 
+_ALIKE = bytes([1] * 256)
 _SINGLE = [bytes(byte) + b"\1" + bytes(255 - byte) for byte in range(256)]
 _FRESH = np.array([t.UNEXPANDED, 0, -1, -1, -1, 0], dtype=np.int32)

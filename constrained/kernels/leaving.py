@@ -29,6 +29,7 @@ from constrained.kernels.tables import (
     L_LARGE_END,
     L_OPEN,
     L_PREPARED,
+    L_WALKED,
     N_KIDS,
     N_KIDS_END,
     N_TOKENS,
@@ -61,6 +62,7 @@ from constrained.kernels.walk_registers import (
     W_EXITS,
     W_ITEMS,
     W_LARGE,
+    W_LEAST_WALK,
     W_LOWEST,
     W_OUTCOME,
     W_ROOT,
@@ -174,7 +176,8 @@ def find_items(
 ) -> int:  # fmt: skip
     """List the local rows that make up the row of w[W_ROOT] and the stack, each with the cell below it; a status.
 
-    On OK there are w[W_ITEMS] of them, cells are free from w[W_SPARE] on, and w[W_LOWEST] says which cells made a difference.
+    On OK there are w[W_ITEMS] of them, cells are free from w[W_SPARE] on, and w[W_LOWEST] says which cells made a difference; -1:
+    local row w[W_DETAIL] is to be prepared first, as its last walk was long; 0: it turned out that one cannot be.
     NEED_LOCAL: the local row of state w[W_DETAIL] for the large exit w[W_WITHIN] is to be made first.
     """
     w[W_SPARE] = w[W_TOP]
@@ -185,6 +188,9 @@ def find_items(
     while item < w[W_ITEMS]:
         local, bottom = items[item, I_LOCAL], items[item, I_CELL]
         item += 1
+        if locals_[local, L_PREPARED] == 0 and locals_[local, L_WALKED] >= w[W_LEAST_WALK]:
+            w[W_DETAIL], w[W_ITEMS] = local, -1
+            return OK
         if locals_[local, L_PREPARED] <= 0:
             continue
         for number in range(locals_[local, L_LARGE], locals_[local, L_LARGE_END]):

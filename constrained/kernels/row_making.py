@@ -17,7 +17,6 @@ from constrained.kernels.tables import (
     ASK_KEPT,
     C_DEPTH,
     DEAR_LOCAL,
-    I_LOCAL,
     L_DENSE,
     L_EXITS,
     L_EXITS_END,
@@ -27,7 +26,6 @@ from constrained.kernels.tables import (
     L_LARGE_END,
     L_OPEN,
     L_PREPARED,
-    L_WALKED,
     LOCAL_COLUMNS,
     MEMO_FULL,
     NEED_LOCAL,
@@ -62,7 +60,6 @@ from constrained.kernels.walk_registers import (
     W_JOINED,
     W_JOINED_TOKENS,
     W_KEEPS,
-    W_LEAST_WALK,
     W_LIMIT_DENSE,
     W_LOCALS,
     W_MEMO,
@@ -253,8 +250,12 @@ def _parts(handles: Int64, memo: Int64, cells: Int32, w: Int64) -> int:
                 h.int64_rows(handles, h.T_ITEMS),
                 w,
             )
-            if status == OK and w[W_ITEMS] == 0:
-                continue  # one of the local rows cannot be prepared after all
+            if status == OK and w[W_ITEMS] <= 0:
+                if w[W_ITEMS] < 0:
+                    if not has_room(handles, w):
+                        return NO_ROOM
+                    _prepare(handles, w, w[W_DETAIL])
+                continue
             if status != NEED_LOCAL:
                 return status
             w[W_RESUME] = 0
@@ -328,12 +329,6 @@ def _composed(handles: Int64, memo: Int64, cells: Int32, w: Int64) -> int:
         h.int64_rows(handles, h.T_ITEMS),
         w,
     )
-    if status == OK:
-        items = h.int64_rows(handles, h.T_ITEMS)
-        for item in range(w[W_ITEMS]):
-            local = items[item, I_LOCAL]
-            if locals_[local, L_PREPARED] == 0 and locals_[local, L_WALKED] >= w[W_LEAST_WALK]:
-                _prepare(handles, w, local)
     used[0] += w[W_MEMO]
     w[W_MEMO] = 0
     if status == OK and (w[W_UNFILED] or w[W_OPEN]):

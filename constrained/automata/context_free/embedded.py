@@ -27,7 +27,11 @@ def passing(machine: Machine, key: Key) -> int:
         return known
     state = machine.state(key)
     machine.open(state, PASSING)
-    machine.expand(state)  # whatever comes next needs it
+    # whatever comes next needs it
+    if key[0] is expand_leave:
+        machine.define_alike(state, pop_before(key[1]))
+    else:
+        machine.expand(state)
     return state
 
 

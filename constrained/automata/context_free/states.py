@@ -260,13 +260,17 @@ def expand_hypotheses(machine: Machine, parser: Parser, hypotheses: frozenset[Hy
             items += [(letters(characters), (number, to)) for characters, to in moves(one.rest)]
     wide: list[tuple[Rx, int]] = []
     for (bits, others), values in split(items):
-        scans = {number: to for number, to in values if isinstance(to, Scan)}
-        rests = {number: to for number, to in values if isinstance(to, Rx)}
-        after = [
-            Hypothesis(ordered[number].node, to, ALL if ordered[number].rest is ALL else rests[number])
-            for number, to in scans.items()
-            if ordered[number].rest is ALL or number in rests
-        ]
+        after: list[Hypothesis] = []
+        read: tuple[int, Scan] | None = None
+        for number, to in values:  # of a hypothesis, what it reads comes before what the rest must be in
+            node, _, rest = ordered[number]
+            if not isinstance(to, Scan):
+                if read is not None and read[0] == number:
+                    after.append(Hypothesis(node, read[1], to))
+            elif rest is ALL:
+                after.append(Hypothesis(node, to, ALL))
+            else:
+                read = number, to
         step = _settled(machine, parser, after) if after else None
         if step is None:
             continue
