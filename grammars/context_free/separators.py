@@ -15,7 +15,20 @@ from grammars.context_free.grammar import ContextFree, Terminal
 from grammars.context_free.keywords import is_covered
 from grammars.context_free.scans import Cut
 from grammars.effort import spend
-from grammars.regular import ALL, NONE, Rx, concat, derivative, difference, is_empty, moves, shortest, union
+from grammars.regular import (
+    ALL,
+    EPSILON,
+    NONE,
+    Rx,
+    complement,
+    concat,
+    derivative,
+    difference,
+    is_empty,
+    moves,
+    shortest,
+    union,
+)
 from grammars.regular.charset import contains
 
 _MOST_RESTS = 200
@@ -96,19 +109,59 @@ def _after(rest: Rx, text: str) -> Rx:
 def separation_of(grammar: ContextFree) -> Separation | None:
     """A way to write every sentence of terminals; None if none is seen."""
     if grammar.lexing == "contextual":
-        for number in sorted(grammar.ignored, key=lambda one: grammar.terminals[one].order):
-            for text, rests in _short(grammar.terminals[number]):
-                found = _separated_by(grammar, number, text)
-                if found is not None and rests.nullable and all(_after(rests, word) is ALL for word in found.first):
-                    return found
+        for number, text, rests in _candidates(grammar):
+            found = _separated_by(grammar, number, text)
+            if found is not None and rests.nullable and all(_after(rests, word) is ALL for word in found.first):
+                # with an indenter, what ignored text goes on as ends at line breaks, which its lexer follows
+                return found if grammar.indentation is not None or _ignored_text_ends(grammar, found) else None
         return _separated_by_themselves(grammar, " ")
     return _directly(grammar)
 
 
+def _candidates(grammar: ContextFree) -> list[tuple[int, str, Rx]]:
+    """Ignored terminals with a text of one character, and what has to follow; those first that end other ignored text.
+
+    A comment up to the end of its line goes on with a space, and ends with a line break.
+    """
+    found = [
+        (number, text, rests)
+        for number in sorted(grammar.ignored, key=lambda one: grammar.terminals[one].order)
+        for text, rests in _short(grammar.terminals[number])
+    ]
+    words = {number: _word(grammar, number, []) for number in grammar.ignored}
+
+    def goes_on(candidate: tuple[int, str, Rx]) -> int:
+        own, text, _ = candidate
+        return sum(
+            number != own and word is not None and any(_begins(rx, word + text) for rx in _languages(grammar.terminals[number]))
+            for number, word in words.items()
+        )  # fmt: skip
+
+    return sorted(found, key=goes_on)
+
+
 def _short(terminal: Terminal) -> list[tuple[str, Rx]]:
-    """Texts of one character, each with what has to follow."""
+    """Texts of one character, each with what has to follow: of characters that lead to the same, the first and line breaks."""
     pairs = ((_always(terminal), ALL), *terminal.conditional)
-    return [(chr(chars.a[0][0]), rests) for rx, rests in pairs for chars, to in moves(rx) if to.nullable]
+    sets = [(chars, rests) for rx, rests in pairs for chars, to in moves(rx) if to.nullable]
+    found = [(chr(chars.a[0][0]), rests) for chars, rests in sets]
+    return found + [("\n", rests) for chars, rests in sets if contains(chars, 0x0A) and chars.a[0][0] != 0x0A]
+
+
+def _ignored_text_ends(grammar: ContextFree, separation: Separation) -> bool:
+    """Whether every sentence of terminals can be written behind any ignored text.
+
+    Not so for comments up to the end of a line where no ignored text begins with a line break.
+    """
+    for number in grammar.ignored:
+        word = _word(grammar, number, [])
+        if word is None:
+            continue
+        longer = [difference(_after(rx, word), EPSILON) for rx in _languages(grammar.terminals[number])]
+        rest = complement(concat(union(*longer), ALL))
+        if not separation.admits(rest, Cut(number, rest, dropped=True)):
+            return False
+    return True
 
 
 def _separated_by_themselves(grammar: ContextFree, text: str) -> Separation | None:

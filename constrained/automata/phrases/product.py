@@ -147,6 +147,11 @@ class Phrased:
         """What the frame of the grammar was left with."""
         return self._pairs[outcome][0]
 
+    def forget(self) -> None:
+        """Let go what can be worked out again."""
+        self._edges.clear()
+        self._stacks.clear()
+
     def edges(self, state: int, read: int) -> tuple[Edge, ...]:
         """What a state does on each set of symbols: (symbols, kind of action, operand, `then` as in C_RETURN, read after it)."""
         found = self._edges.get((state, read))

@@ -30,6 +30,8 @@ EVERY = (1 << (t.END_OF_TEXT + 1)) - 1
 MOST_STEPS = 50_000
 _REMEMBERED = 5_000
 """Searches after which the bounds forget the stacks that they have seen."""
+_MOST_KNOWN = 400_000
+"""Places that are remembered; then all are forgotten, to be looked at again where they are met."""
 _EAGERNESS = 4
 """What a byte that is still missing weighs, against one that has been read."""
 
@@ -99,6 +101,11 @@ class Ways:
         self._searches += 1
         if self._searches % _REMEMBERED == 0:
             self._of_configurations = ConfigurationBounds(self._bounds)
+        if len(self.known) > _MOST_KNOWN:
+            self.known.clear()
+            self.exits.clear()
+            self.complete.clear()
+            self.phrased.forget()
         return self._of_configurations
 
     def is_doubtful(self, state: int) -> bool:
