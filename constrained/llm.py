@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar, overload
 
+from constrained.answering import Answering
 from constrained.batch import BatchProgress, generate_batch
 from constrained.beams import generate_beams
 from constrained.kernel_notice import announce_compilation
@@ -15,17 +16,12 @@ from constrained.limits import DEFAULT_LIMITS, Limits
 from constrained.options import MAX_WAITING, EngineOptions
 from constrained.preparing import prepare
 from constrained.prompts import Message, Prompt, with_schema
-from constrained.reasoning import ReasoningOptions
-from constrained.replies import Planner, Reply
-from constrained.reply_streams import ReplyStream
 from constrained.requests import TextRequest
 from constrained.results import Generation
 from constrained.schema_input import partial_reader, read_schema
 from constrained.speculations import Speculations
 from constrained.streaming import BytesDecoding, Decoding, TextStream
 from constrained.template_messages import encoded_chat
-from constrained.tool_loop import ToolRun, run_tools
-from constrained.tools import ToolCall
 from constrained.vocabulary import Vocabulary
 from engine.batching import EngineLoop
 from engine.batching.scheduler import Admission
@@ -41,7 +37,7 @@ from engine.text import Text
 T = TypeVar("T")
 
 
-class LLM:
+class LLM(Answering):
     """A model on a device, with its tokenizer; loaded when it is made.
 
     Args:
@@ -327,102 +323,6 @@ class LLM:
             self, prompt, constraint, beams=beams, length_penalty=length_penalty, max_tokens=max_tokens, sampling=sampling,
             chat=chat, cancel=cancel,
         )  # fmt: skip
-
-    def reply(
-        self,
-        messages: Prompt,
-        *,
-        tools: Sequence[Any] = (),
-        tool_choice: str | Mapping[str, Any] = "auto",
-        parallel: bool = True,
-        tool_format: str = "auto",
-        constraint: Any = None,
-        reasoning: bool | ReasoningOptions | None = None,
-        **options: Any,
-    ) -> Reply:
-        """An answer that may think, speak and call tools; see docs/tools.md.
-
-        Args:
-            tools: as in `call_tool`.
-            tool_choice: `"auto"`: words, or words and calls; `"required"`: calls; `"none"`: words; `{"name": ...}`: one call
-                to that tool.
-            parallel: whether several calls may be made at once.
-            tool_format: how calls are written: one of `grammars.values.ToolFormat`; `"auto"` goes by the chat template.
-            constraint: of what is said where no call is made; as in `generate`.
-            reasoning: true, or `ReasoningOptions`: thoughts come before the answer; false: none do.  `None`: they may, where the
-                chat template is that of a model which thinks by itself.
-            options: those of `generate`.
-
-        Raises:
-            SchemaError: a tool that cannot be read, or a choice that names none.
-            UnsupportedFeature: a parameter schema that is not supported, or a combination that cannot be told apart.
-            Otherwise as `generate_json`.
-        """
-        return self.stream_reply(
-            messages, tools=tools, tool_choice=tool_choice, parallel=parallel, tool_format=tool_format, constraint=constraint,
-            reasoning=reasoning, **options,
-        ).result()  # fmt: skip
-
-    def stream_reply(
-        self,
-        messages: Prompt,
-        *,
-        tools: Sequence[Any] = (),
-        tool_choice: str | Mapping[str, Any] = "auto",
-        parallel: bool = True,
-        tool_format: str = "auto",
-        constraint: Any = None,
-        reasoning: bool | ReasoningOptions | None = None,
-        **options: Any,
-    ) -> ReplyStream:
-        """The parts of `reply` as they come (`grammars.tool_calls.Event`): of words, thoughts, and calls with their arguments.
-
-        Raises:
-            As `reply`; everything that can be refused is refused here.
-        """
-        plan = self.planner.plan(
-            messages, tools=tools, tool_choice=tool_choice, parallel=parallel, tool_format=tool_format, content=constraint,
-            reasoning=reasoning,
-        )  # fmt: skip
-        return ReplyStream(plan, self.stream(plan.ids, plan.constraint, **options))
-
-    def call_tool(
-        self, messages: Prompt, tools: Sequence[Any], tool_choice: Any = "required", **options: Any
-    ) -> ToolCall | None:
-        """One call to one of `tools`, its arguments checked; `None` where the model may answer in words, and does.
-
-        Args:
-            tools: Python functions (signature and docstring say what they take); classes with fields (Pydantic models,
-                dataclasses, TypedDicts); or dicts with `name`, `description` and `parameters`, alone or in
-                `{"type": "function", "function": ...}`.
-            tool_choice: `"required"`: any of them; `{"name": ...}`: that one; `"auto"`: any or none.
-            options: those of `reply`, which also hands back what is said.
-
-        Raises:
-            As `reply`.
-        """
-        calls = self.reply(messages, tools=tools, tool_choice=tool_choice, parallel=False, **options).calls
-        return calls[0] if calls else None
-
-    def run_tools(self, messages: Prompt, tools: Sequence[Any], *, max_steps: int = 8, **options: Any) -> ToolRun:
-        """Answers with the help of tools: calls are carried out and their results read, until the model speaks.
-
-        Args:
-            tools: functions, or classes with fields.
-            max_steps: most answers of the model.
-            options: those of `reply`.
-
-        Raises:
-            ToolStepsExceeded: the model still calls tools in the last of them.
-            Exception: what a tool raises.
-            Otherwise as `reply`.
-        """
-        return run_tools(self, messages, tools, max_steps, options)
-
-    @cached_property
-    def planner(self) -> Planner:
-        """Plans answers for this model, as `reply` and the server ask for them."""
-        return Planner(self)
 
     def encode_messages(self, messages: Sequence[Message], **variables: Any) -> list[int]:
         """Token ids of a conversation in the model's chat template; `variables` are the template's own."""
