@@ -61,6 +61,10 @@ class ConfigurationBounds:
         total = self._below[rest]
         for one in reversed(missing):
             then = one[0]
-            total += self._bounds.of(then if then >= 0 else -1 - then)
+            key = self.machine.key(then) if then >= 0 else ()
+            if key and key[0] in BOUNDS:  # what is gone back to knows of all that follows
+                total = BOUNDS[key[0]](self, one[1], *key[1:])
+            else:
+                total += self._bounds.of(then if then >= 0 else -1 - then)
             self._below[one] = min(FAR, total)
         return self._below[stack]

@@ -132,3 +132,18 @@ def test_a_hundred_tools_start_at_once_and_hold_each_ones_schema(make_vocabulary
     constraint = compile(ToolCalls(tools, format="hermes"), make_vocabulary())
     assert accepts(constraint, '<tool_call>\n{"name": "tool_77", "arguments": {"x": 77}}\n</tool_call>')
     assert not accepts(constraint, '<tool_call>\n{"name": "tool_77", "arguments": {"x": 78}}\n</tool_call>')
+
+
+@pytest.mark.parametrize("format", ["hermes", "qwen3_coder", "json", "deepseek_v31"])
+def test_a_shortest_call_is_found_among_many_tools_with_many_arguments(
+    make_vocabulary: Callable[..., Vocabulary], format: ToolFormat
+) -> None:
+    properties = {f"p{at}": {"type": "string", "pattern": f"^[a-z]{{1,{at + 2}}}$"} for at in range(30)}
+    tools = [{"name": f"f{at}", "parameters": {"properties": properties}} for at in range(10)]
+    value = ToolCalls(tools, format, "required")
+    matcher = compile(value, make_vocabulary()).matcher()
+    text = matcher.shortest_completion().decode()
+    content, [(name, arguments)] = read_calls(value, [text])
+    assert (content, json.loads(arguments)) == ("", {})
+    assert name in {tool["name"] for tool in tools}
+    compile(value, make_vocabulary()).matcher(max_tokens=len(text.encode()) + 1)
