@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from math import ceil
+from time import process_time
 from typing import Any
 
 from constrained.bench.extraction import Task
@@ -24,10 +25,12 @@ class Side:
 
     Attributes:
         metrics: of each generation.
+        cpu_s: CPU seconds of all of them, whatever else runs on the machine.
         same: texts that are, token for token, those without speculation.
     """
 
     metrics: list[Metrics] = field(default_factory=list)
+    cpu_s: float = 0.0
     same: int = 0
 
     def seconds(self) -> float:
@@ -45,6 +48,7 @@ class Figures:
 
     Attributes:
         speedup: tokens/s by those without speculation, from the same run.
+        cpu_s, cpu_speedup: CPU time, and tokens for it by those without speculation.
         itl_p95_s: of all gaps between tokens.
         by_source: guesses and those that held, by who made them.
     """
@@ -55,6 +59,8 @@ class Figures:
     output_tokens: int
     tokens_per_s: float
     speedup: float
+    cpu_s: float
+    cpu_speedup: float
     target_forwards_per_token: float
     accepted_per_verification: float
     drafted: int
@@ -107,7 +113,11 @@ class SpeculationBench:
 
     def run(self, task: Task) -> None:
         """One text with each proposer."""
-        texts = {name: self._generate(task, proposer) for name, proposer in self._proposers.items()}
+        texts = {}
+        for name, proposer in self._proposers.items():
+            begin = process_time()
+            texts[name] = self._generate(task, proposer)
+            self.sides[name].cpu_s += process_time() - begin
         for name, text in texts.items():
             self.sides[name].metrics.append(text.metrics)
             self.sides[name].same += text.token_ids == texts[NONE].token_ids
@@ -127,11 +137,12 @@ class SpeculationBench:
     def report(self) -> list[Figures]:
         """A row for each proposer."""
         plain = self.sides[NONE]
-        rate = plain.total("output_tokens") / plain.seconds() if plain.metrics else 0.0
-        return [_figures(name, side, rate) for name, side in self.sides.items()]
+        tokens, seconds = plain.total("output_tokens"), plain.seconds() if plain.metrics else 0.0
+        rates = (tokens / seconds if seconds else 0.0, tokens / plain.cpu_s if plain.cpu_s else 0.0)
+        return [_figures(name, side, *rates) for name, side in self.sides.items()]
 
 
-def _figures(name: str, side: Side, plain_rate: float) -> Figures:
+def _figures(name: str, side: Side, plain_rate: float, plain_cpu_rate: float) -> Figures:
     tokens, seconds = int(side.total("output_tokens")), side.seconds()
     drafted, accepted = int(side.total("drafted")), int(side.total("accepted"))
     verifications = side.total("verifications")
@@ -150,6 +161,8 @@ def _figures(name: str, side: Side, plain_rate: float) -> Figures:
         output_tokens=tokens,
         tokens_per_s=tokens / seconds if seconds else 0.0,
         speedup=tokens / seconds / plain_rate if seconds and plain_rate else 0.0,
+        cpu_s=side.cpu_s,
+        cpu_speedup=tokens / side.cpu_s / plain_cpu_rate if side.cpu_s and plain_cpu_rate else 0.0,
         target_forwards_per_token=side.total("target_forwards") / tokens if tokens else 0.0,
         accepted_per_verification=accepted / verifications if verifications else 0.0,
         drafted=drafted,

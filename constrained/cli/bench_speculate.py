@@ -111,6 +111,7 @@ _ROWS: tuple[tuple[str, str, str], ...] = (
     ("output tokens", "output_tokens", ",d"),
     ("tokens/s", "tokens_per_s", ",.1f"),
     ("tokens/s by those of none", "speedup", ".2f"),
+    ("the same for CPU time", "cpu_speedup", ".2f"),
     ("target forwards per token", "target_forwards_per_token", ".3f"),
     ("accepted per verification", "accepted_per_verification", ".2f"),
     ("guesses accepted", "accepted", ",d"),

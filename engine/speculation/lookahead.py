@@ -9,7 +9,7 @@ is decoding without speculation.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from engine.errors import SpeculationError
@@ -94,24 +94,34 @@ class NominalCosts(Costs):
 class Acceptance:
     """How often the guesses of one source hold, lately.
 
-    It begins with hope; a source that is not worth trying is forgotten slowly, and so tried again after a while.
+    It begins with hope; a source that is not worth trying is forgotten slowly, and so tried again after a while, which is
+    twice as long each time that it fails again.
     """
 
     HOPE = 0.8
     FORCED_HOPE = 0.97
     LEARNING = 0.25
     FORGETTING = 0.01
+    SLOWEST = 4
 
     rate: float = HOPE
     hope: float = HOPE
+    patience: int = 1
+    waited: bool = False
 
     def observe(self, held: bool) -> None:
         """A guess held, or did not."""
         self.rate += self.LEARNING * (held - self.rate)
+        if held:
+            self.patience = 1
+        elif self.waited:
+            self.patience = min(self.SLOWEST, 2 * self.patience)
+        self.waited = False
 
     def forget(self) -> None:
         """A guess was not tried."""
-        self.rate += self.FORGETTING * (self.hope - self.rate)
+        self.rate += self.FORGETTING / self.patience * (self.hope - self.rate)
+        self.waited = True
 
 
 class Pace(Protocol):
@@ -163,19 +173,19 @@ class Adaptive:
     """
 
     def __init__(
-        self, costs: Costs, guess_cost: float, source: str, acceptance: Mapping[str, float] | None = None
+        self, costs: Costs, guess_cost: float, source: str, acceptance: Mapping[str, Acceptance] | None = None
     ) -> None:
         """
         Args:
             costs: of the target's forward passes.
             guess_cost: what a guess of the proposer takes, in passes of one row, before it is measured.
             source: of the proposer's guesses that cost something.
-            acceptance: rates to begin with.
+            acceptance: what was found out before, to begin with.
         """
         self._costs, self._guess_cost, self._source = costs, guess_cost, source
         self._measures = not isinstance(costs, NominalCosts)
         self._measured = 0
-        self.acceptance = {kind: Acceptance(rate, _hope(kind)) for kind, rate in (acceptance or {}).items()}
+        self.acceptance = {kind: replace(known) for kind, known in (acceptance or {}).items()}
 
     def most(self, rows: int) -> int:
         if not self._guess_cost:

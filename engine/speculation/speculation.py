@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from engine.metrics import Stopwatch
 from engine.speculation.block import Block
 from engine.speculation.draft import Drafted, Frontier, Target
 from engine.speculation.lookahead import (
+    Acceptance,
     Adaptive,
     Constant,
     Costs,
@@ -47,7 +49,7 @@ class Speculation:
         check_lookahead(lookahead)
         self.proposer, self.lookahead = proposer, lookahead
         self._costs = Costs() if costs is None else costs
-        self._acceptance: dict[str, float] = {}
+        self._acceptance: dict[str, Acceptance] = {}
 
     def begin(self, sequence: SequenceState, clock: Stopwatch, group: Hashable = None) -> Speculator:
         """The speculation of one request.
@@ -75,7 +77,7 @@ class Speculation:
     def learn(self, pace: Pace) -> None:
         """Later requests begin with what this one has found out."""
         if isinstance(pace, Adaptive):
-            self._acceptance = {**self._acceptance, **{name: one.rate for name, one in pace.acceptance.items()}}
+            self._acceptance = {**self._acceptance, **{name: replace(one) for name, one in pace.acceptance.items()}}
 
 
 class Speculator:

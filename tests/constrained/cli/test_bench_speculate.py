@@ -51,7 +51,10 @@ def test_the_figures_come_as_a_table(model_folder: Path, tasks: str, capsys: pyt
     figures = {line[:32].strip(): line[32:].split() for line in lines[1:]}
     assert figures["texts, of these as without"] == ["3,", "3", "3,", "3"]
     assert float(figures["target forwards per token"][1]) < 1.0
-    assert "p95 inter-token latency, ms" in figures and "accepted of forced" in figures
+    assert float(figures["the same for CPU time"][0]) == 1.0 and float(figures["the same for CPU time"][1]) > 0
+    named = ("accepted per verification", "guesses wasted", "steps without a guess", "p95 inter-token latency, ms")
+    parts = ("proposing", "of these verifying", "re-tokenising", "masks", "queue", "accepted of forced")
+    assert {*named, *parts} <= set(figures)
 
 
 @pytest.mark.parametrize(

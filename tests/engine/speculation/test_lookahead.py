@@ -133,6 +133,24 @@ class TestAdaptive:
             acceptance.forget()
         assert acceptance.rate == pytest.approx(Acceptance.HOPE, abs=0.01)
 
+    def test_each_try_that_fails_is_waited_for_twice_as_long(self) -> None:
+        def waits(acceptance: Acceptance) -> int:
+            count = 0
+            while acceptance.rate < 0.5:
+                acceptance.forget()
+                count += 1
+            return count
+
+        acceptance, pauses = Acceptance(0.3), []
+        for _ in range(6):
+            pauses.append(waits(acceptance))
+            acceptance.observe(False)
+            acceptance.rate = 0.3
+        assert [round(pause / pauses[0]) for pause in pauses] == [1, 2, 4, 4, 4, 4]
+        acceptance.observe(True)
+        acceptance.rate = 0.3
+        assert waits(acceptance) == pauses[0]
+
 
 def test_the_heuristic_grows_by_two_and_shrinks_by_one() -> None:
     pace = Heuristic()
