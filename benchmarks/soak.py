@@ -144,9 +144,17 @@ async def run(address: str, server: psutil.Process, options: argparse.Namespace)
     begin = time.monotonic()
     workers = [asyncio.create_task(soak.work()) for _ in range(options.concurrency)]
     memory: list[tuple[int, float]] = []
+    shown = 0
     while not all(worker.done() for worker in workers):
         await asyncio.sleep(0.5)
         memory.append((soak.done, server.memory_info().rss / 2**20))
+        if soak.done // 100 > shown:
+            shown = soak.done // 100
+            print(
+                f"{soak.done} requests, {memory[-1][1]:.0f} MiB, {len(soak.failures)} failures",
+                file=sys.stderr,
+                flush=True,
+            )
     await asyncio.gather(*workers)
     for _ in range(100):
         in_use = await left(soak.client)

@@ -85,33 +85,37 @@ def bounded(
 
 
 class Timed:
-    """`bounded(seconds)` for blocks so short that making a generator is felt, or asking the system for the thread's time.
+    """`bounded(steps, seconds)` for blocks so short that making a generator is felt, or asking the system for the thread's time.
 
-    The clock begins with the first look at it.  An instance serves one thread at a time.
+    The clock begins with the first look at it.  Steps are not bounded where they are already.  An instance serves one thread
+    at a time.
     """
 
-    __slots__ = ("_lateness", "_outer", "_seconds")
+    __slots__ = ("_lateness", "_outer", "_refusal", "_seconds", "_steps")
 
-    def __init__(self, seconds: float, lateness: str) -> None:
-        self._seconds = seconds
-        self._lateness = lateness
-        self._outer: list[tuple[int | None, float | None, str]] = []
+    def __init__(self, seconds: float, lateness: str, steps: int | None = None, refusal: str = "") -> None:
+        self._seconds, self._lateness = seconds, lateness
+        self._steps, self._refusal = steps, refusal
+        self._outer: list[tuple[int | None, int | None, float | None, str, str]] = []
 
     def __enter__(self) -> None:
         meter = _METER
         if meter.allowed is not None:  # else it would begin anew behind each block inside
             meter.begin()
-        self._outer.append((meter.unseen, meter.deadline, meter.lateness))
+        self._outer.append((meter.unseen, meter.steps, meter.deadline, meter.lateness, meter.refusal))
         meter.allowed, meter.allowed_lateness = self._seconds, self._lateness
         if meter.unseen is None:
             meter.unseen = _STEPS_BETWEEN_LOOKS
+            if self._steps is not None:
+                meter.unseen = min(_STEPS_BETWEEN_LOOKS, self._steps)
+                meter.steps, meter.refusal = self._steps - meter.unseen, self._refusal
 
     def __exit__(self, *_: object) -> None:
         meter = _METER
-        unseen, meter.deadline, meter.lateness = self._outer.pop()
+        unseen, steps, meter.deadline, meter.lateness, meter.refusal = self._outer.pop()
         meter.allowed = None
         if unseen is None:
-            meter.unseen = None
+            meter.unseen, meter.steps = None, steps
 
 
 def spend(steps: int = 1) -> None:

@@ -35,7 +35,7 @@ from constrained.limits import DEFAULT_LIMITS, Limits
 from constrained.memory import reserved
 from grammars.effort import spend
 from grammars.errors import LimitExceeded
-from grammars.regular.rx import table_size
+from grammars.regular.rx import table_bytes
 
 if TYPE_CHECKING:
     from constrained.vocabulary.token_table import TokenTable
@@ -58,8 +58,6 @@ _ACTIONS_PER_STATE = 6
 _MAPS = 1 << 16
 _STATES_AT_ONCE = 1024
 _LOW_HALF = (1 << 64) - 1
-_LANGUAGE_BYTES = 1_000
-"""Of a regular language with its derivatives, about."""
 
 
 class Machine:
@@ -109,7 +107,7 @@ class Machine:
         self._kept: dict[Hashable, Any] = {}
         self._singles = 0
         self.source_bytes = 0
-        self._least_languages = table_size()
+        self._least_languages = table_bytes()
         for groups in _SINGLE:
             self._new_map(groups)
         self._compile_kernels()
@@ -339,10 +337,10 @@ class Machine:
 
         Languages belong to the process; the ones made since there were fewest count here.
         """
-        languages = table_size()
+        languages = table_bytes()
         self._least_languages = min(self._least_languages, languages)
         return (
-            self.source_bytes + (languages - self._least_languages) * _LANGUAGE_BYTES +
+            self.source_bytes + (languages - self._least_languages) +
             self.state_count * (t.STATE_COLUMNS * 4 + 8) + len(self._numbers) * 600 + self.action_count * 8 + self.map_count * 320
             + self.memo.nbytes
         )  # fmt: skip

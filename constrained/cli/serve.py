@@ -15,6 +15,8 @@ from typing import Any
 
 from constrained.cli.errors import FAILED, OK, UsageError, report
 
+_STEP_SEARCHES = 60_000
+"""About as many kilobytes of languages that one step of a request may leave behind."""
 _SECONDS_TO_TELL = 5
 """Behind the grace: clients are told that their answers were cancelled."""
 KEEP_ALIVE_SECONDS = 75
@@ -147,7 +149,11 @@ def _load(options: argparse.Namespace) -> Any:
         max_waiting=options.max_waiting,
         admission=options.admission,
         context_length=options.context_length,
-        limits=Limits(step_seconds=options.grammar_seconds, bytes=parse_size(options.grammar_memory)),
+        limits=Limits(
+            step_seconds=options.grammar_seconds,
+            step_searches=_STEP_SEARCHES,
+            bytes=parse_size(options.grammar_memory),
+        ),
     )
 
 

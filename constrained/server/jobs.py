@@ -167,18 +167,18 @@ async def planned(
 
 
 async def in_time(state: ServerState, work: Callable[[], T]) -> T:
-    """What `work` gives, in a thread and within the time that one grammar may take.
+    """What `work` gives, in one of the threads for grammars and within the time that one grammar may take.
 
     Raises:
         LimitExceeded: it took longer.
     """
-    seconds = state.llm.llm.limits.step_seconds
+    limits = state.llm.llm.limits
 
     def bounded_work() -> T:
-        with bounded(seconds=seconds):
+        with bounded(limits.step_searches, limits.step_seconds):
             return work()
 
-    return await asyncio.to_thread(bounded_work)
+    return await asyncio.get_running_loop().run_in_executor(state.planners, bounded_work)
 
 
 def _check_kind(tool: Mapping[str, Any], at: int) -> None:

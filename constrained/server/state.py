@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 from constrained.async_llm import AsyncLLM
@@ -12,6 +13,9 @@ from constrained.server.errors import RATE, ApiError, loading
 from constrained.server.garbage import ShortCollections
 from constrained.server.metrics import ServerMetrics
 from constrained.server.settings import ServerSettings
+
+PLANNERS = 2
+"""One that takes its whole time must not keep the others waiting."""
 
 
 class ServerState:
@@ -21,6 +25,7 @@ class ServerState:
         settings: names, keys and limits.
         engine: `None` while the model is being loaded.
         failure: what loading ended with, if that was an error.
+        planners: threads that read and compile grammars.  Few: each takes turns with the engine's thread for the interpreter.
         collections: how Python's garbage is collected, where the settings say that.
         metrics: what is counted.
         started: seconds since the epoch.
@@ -30,6 +35,7 @@ class ServerState:
         self.settings = settings
         self.engine: AsyncLLM | None = None
         self.failure: BaseException | None = None
+        self.planners = ThreadPoolExecutor(PLANNERS, "grammars")
         self.collections: ShortCollections | None = None
         self.metrics = ServerMetrics(
             lambda: None if self.engine is None else self.engine.llm.engine.usage(), lambda: self.collections

@@ -87,6 +87,23 @@ def test_an_inner_time_ends_before_an_outer_one(monkeypatch: pytest.MonkeyPatch)
     spend(1_000)
 
 
+def test_the_steps_of_a_block_are_bounded_too_unless_they_are_already() -> None:
+    block = Timed(9.0, "late", 500, "too many")
+    for _ in range(3):
+        with block:
+            spend(300)
+            with Timed(9.0, "late", 10, "inner"):
+                spend(200)
+            with pytest.raises(LimitExceeded, match="too many"):
+                spend(1)
+    with bounded(steps=1_000, refusal="outer"):
+        with block:
+            spend(900)
+        with pytest.raises(LimitExceeded, match="outer"):
+            spend(101)
+    spend(1_000_000)
+
+
 def test_other_threads_are_not_bounded() -> None:
     errors: list[Exception] = []
 
