@@ -93,3 +93,29 @@ def test_what_walks_write_is_read_by_lark_and_by_the_usual_parser(name: str) -> 
             raise AssertionError(text) from error
         if name in CHECKERS:
             CHECKERS[name](text)
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "SELECT {} FROM t",
+        "SELECT a {} FROM t",
+        "SELECT a FROM {}",
+        "SELECT -{} < 1",
+        "UPDATE {} SET {} = 1",
+        "SELECT a FROM t {}",
+    ],
+)
+def test_a_word_of_sqlite_is_a_name_in_sql_only_where_sqlite_takes_it_for_one(place: str) -> None:
+    words = (
+        "abort action after always analyze before cascade cast column conflict current database do each end exclude explain fail "
+        "filter first following for generated groups if ignore indexed initially instead key last like match materialized no nulls "
+        "of offset others over plan pragma preceding query raise range recursive reindex release rename replace restrict row rows "
+        "savepoint temp ties trigger unbounded vacuum view virtual window with without"
+    )
+    for word in words.split():
+        text = place.replace("{}", word)
+        matcher = _constraint("sql").matcher()
+        data = list(text.encode())
+        if matcher.accept_many(data) == len(data) and matcher.is_accepting():
+            CHECKERS["sql"](text)

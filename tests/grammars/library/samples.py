@@ -133,6 +133,7 @@ BAD: dict[str, list[str]] = {
         "", "SELECT", "SELECT FROM t", "SELECT a FROM", "SELECT from FROM t", "SELECTa", "INSERT t VALUES (1)", "UPDATE t a = 1",
         "SELECT a b c", "SELECT 1;;", "SELECT 'a", "SELECT 1--1", "DROP TABLE t", "SELECT (1", "SELECT 1a", "DELETE t",
         "SELECT * FROM t WHERE", "SELECT a,, b", "SELECT  1", "SELECT 1 ORDER BY",
+        "SELECT raise < 1 FROM t", "SELECT a indexed FROM t",
     ],
     "toml": [
         "a", "a = ", "= 1", "a = 01", "[a", "a = 'b\nc'", 'a = "\\q"', "a = 1 b = 2", "a = 2024-02-30", "a = [1", "a = .5",
