@@ -60,6 +60,7 @@ class Budget:
             )
         self.max_tokens = max_tokens
         self._looks_left = _MOST_LOOKED_AT
+        self._textual: set[int] = set()
         self._kept = -1
         self._masks: OrderedDict[Tokens, NDArray[np.uint32]] = OrderedDict()
         self._mask: NDArray[np.uint32] | None = None
@@ -188,6 +189,7 @@ class Budget:
     def _near(self, matcher: Matcher) -> NDArray[np.int32]:
         """What `_survey` lists as over the budget; the next token of the plan is noted."""
         self._looks_left = _MOST_LOOKED_AT
+        self._textual = set()
         length = len(self._plans)
         left = self.left(length)
         _, over = self._survey(matcher, left - 2, in_tokens=True)
@@ -207,7 +209,7 @@ class Budget:
         over = over[(row[tokens >> 5] >> (tokens & 31) & 1).astype(bool) & (tokens != self._kept)]
         # Most tokens lead to few configurations: each of these is judged once, for all of its tokens.
         known = over[:, 2] >= 0
-        dropped = [token for token in over[~known, 0].tolist() if not self.fits(matcher, token)]
+        dropped = self._late(matcher, over[~known])
         over = over[known]
         first = _first_alike(over)
         fits = np.ones(len(over), dtype=bool)
@@ -216,10 +218,17 @@ class Budget:
             fits[index] = needed + 1 <= left - 1
             if needed == FAR:
                 fits[index] = True
-                doubtful = over[first == index, 0].tolist()
-                dropped += [token for token in doubtful if not self.fits(matcher, token)]
+                dropped += self._late(matcher, over[first == index])
         late = np.concatenate([np.array(dropped, dtype=np.int64), over[~fits[first], 0].astype(np.int64)])
         np.bitwise_and.at(row, late >> 5, ~(np.uint32(1) << (late & 31).astype(np.uint32)))
+
+    def _late(self, matcher: Matcher, over: NDArray[np.int32]) -> list[int]:
+        """Of tokens that are judged one by one, those that cannot finish in time."""
+        return [
+            token
+            for token, state, _ in over.tolist()
+            if (self._looks_left <= 0 and state in self._textual) or not self.fits(matcher, token)
+        ]
 
     def fits(self, matcher: Matcher, token: int) -> bool:
         """Whether the matcher, after `token`, which the language allows, can finish in time.
@@ -230,6 +239,7 @@ class Budget:
             return True
         state, stack = matcher.configuration_after(token)
         if stack is not None and len(stack) == 3:
+            self._textual.add(state)
             if self._looks_left <= 0:
                 return False
             self._looks_left -= 1

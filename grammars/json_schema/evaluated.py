@@ -184,6 +184,6 @@ def _own(value: SchemaValue, present: frozenset[str]) -> Branch:
 
 def _holding(name: str, value: SchemaValue) -> Node:
     """The objects that hold a key."""
-    shape = ObjectShape((Property(name, TRUE, True),), ANY_KEY)
+    shape = ObjectShape((Property(name, TRUE, True, False),), ANY_KEY)
     only = replace(NOTHING, objects=(shape,))
     return value.workspace.intern(("holds", name), lambda: Given(value.workspace, only, value.pointer), value.pointer)

@@ -19,7 +19,9 @@ from grammars.json_schema.numbers import NUMBER, listed_numbers_rx, other_number
 from grammars.json_schema.quantities import Quantity
 from grammars.regular import NONE, Rx
 
-MAX_CELLS = 24
+MAX_CELLS = 96
+MAX_MEETINGS = 2_000
+"""Pairs of cells that are met with each other for one set."""
 MAX_LISTED = 2_000
 """Members of a bounded grid that are looked at one by one."""
 MAX_POINTS = 24
@@ -38,6 +40,9 @@ class Cell:
         found = self.base.language(measured=bool(self.excluded))
         if not self.excluded or found is NONE:
             return found
+        members = None if self.base.strict else self.base.members(MAX_LISTED)
+        if members is not None:
+            return listed_numbers_rx([number for number in members if self.holds(number)])
         others = [other.language(measured=True) for other in sorted(self.excluded, key=repr)]
         return regular.intersect(found, other_number_rx(regular.union(*others)))
 
@@ -64,7 +69,7 @@ def language_of(quantity: Quantity) -> Rx:
 def language_of_values(values: Iterable[Decimal]) -> Rx:
     """Texts of the given numbers."""
     values = list(values)
-    if len(values) > MAX_CELLS:
+    if len(values) > MAX_POINTS:
         return listed_numbers_rx(values)
     return unite_numbers([language_of(Quantity.point(value)) for value in values])
 
@@ -103,7 +108,7 @@ def meet_numbers(a: Rx, b: Rx) -> Rx:
     if a is NONE or b is NONE:
         return NONE
     left, right = _KNOWN.get(a), _KNOWN.get(b)
-    if left is not None and right is not None and len(left) * len(right) <= MAX_CELLS**2:
+    if left is not None and right is not None and len(left) * len(right) <= MAX_MEETINGS:
         cells = _simplified(Cell(x.base.meets(y.base), x.excluded | y.excluded) for x, y in product(left, right))
         if cells is not None:
             return a if cells == left else b if cells == right else _language(cells)
@@ -123,7 +128,7 @@ def other_numbers(rx: Rx) -> Rx:
         cells: Cells | None = _ANYTHING
         for cell in known:
             rest = _others(cell)
-            if cells is None or rest is None or len(cells) * len(rest) > MAX_CELLS**2:
+            if cells is None or rest is None or len(cells) * len(rest) > MAX_MEETINGS:
                 cells = None
                 break
             cells = _simplified(Cell(x.base.meets(y.base), x.excluded | y.excluded) for x, y in product(cells, rest))

@@ -45,7 +45,7 @@ def object_shape(
         if most is not None and most >= len(properties):
             most = None
         if least == len(properties) > required:
-            properties = [prop if prop.required else Property(prop.name, prop.value, True) for prop in properties]
+            properties = [prop if prop.required else prop._replace(required=True) for prop in properties]
             required = least
     if least <= required:
         least = 0
@@ -95,7 +95,7 @@ def intersect_objects(a: ObjectShape, b: ObjectShape) -> Sequence[ObjectShape]:
             required = mine.required
             if required and value is not mine.value and value.surely_empty():  # type: ignore[attr-defined]
                 return ()
-            properties.append(mine if value is mine.value else Property(mine.name, value, required))
+            properties.append(mine if value is mine.value else mine._replace(value=value))
         else:
             value = conjunction(mine.value, other.value)
             required = mine.required or other.required
@@ -103,13 +103,16 @@ def intersect_objects(a: ObjectShape, b: ObjectShape) -> Sequence[ObjectShape]:
                 value.surely_empty() if value is not mine.value and value is not other.value else value is FALSE
             ):
                 return ()
-            same = value is mine.value and required == mine.required
-            properties.append(mine if same else Property(mine.name, value, required))
+            declared = mine.declared or other.declared
+            same = value is mine.value and required == mine.required and declared == mine.declared
+            properties.append(mine if same else Property(mine.name, value, required, declared))
     for other in others.values():
         value = other.value if a.groups is ANY_KEY else conjunction(group_value(a.groups, other.name), other.value)
         if other.required and value is not other.value and value.surely_empty():  # type: ignore[attr-defined]
             return ()
-        properties.append(other if value is other.value else Property(other.name, value, other.required))
+        properties.append(other if value is other.value else other._replace(value=value))
+    if not all([mine.declared for mine in a.properties]):
+        properties = _in_order(properties, a, b)
     most = b.max_properties if a.max_properties is None else a.max_properties
     if most is not None and b.max_properties is not None:
         most = min(most, b.max_properties)
@@ -123,6 +126,14 @@ def intersect_objects(a: ObjectShape, b: ObjectShape) -> Sequence[ObjectShape]:
     if shape is None:
         return ()
     return settle_witnesses(shape) if shape.witnesses else (shape,)
+
+
+def _in_order(properties: Sequence[Property], a: ObjectShape, b: ObjectShape) -> list[Property]:
+    """What `a` declares, what `b` declares, and behind that the names that are only asked for."""
+    named = {prop.name: prop for prop in properties}
+    both = (*a.properties, *b.properties)
+    order = [one.name for one in both if one.declared] + [one.name for one in both]
+    return [named[name] for name in dict.fromkeys(order)]
 
 
 def intersect_groups(a: Sequence[KeyGroup], b: Sequence[KeyGroup]) -> Sequence[KeyGroup]:
@@ -183,7 +194,7 @@ def settle_witnesses(shape: ObjectShape) -> Sequence[ObjectShape]:
             if value.surely_empty():
                 continue
             properties = list(shape.properties)
-            properties[index] = Property(prop.name, value, True)
+            properties[index] = prop._replace(value=value, required=True)
             one = object_shape(properties, shape.groups, shape.min_properties, shape.max_properties, others)
             if one is not None:
                 settled.extend(settle_witnesses(one) if one.witnesses else (one,))
@@ -218,9 +229,9 @@ def complement_object(shape: ObjectShape) -> Sequence[ObjectShape]:
     declared = regular.literals([prop.name for prop in shape.properties]) if shape.properties else NONE
     for prop in shape.properties:
         if prop.required:
-            missed.append(object_shape([Property(prop.name, FALSE, False)], ANY_KEY))
+            missed.append(object_shape([Property(prop.name, FALSE, False, prop.declared)], ANY_KEY))
         if prop.value is not TRUE:
-            missed.append(object_shape([Property(prop.name, negation(prop.value), True)], ANY_KEY))
+            missed.append(object_shape([Property(prop.name, negation(prop.value), True, prop.declared)], ANY_KEY))
     covered = NONE
     for group in shape.groups:
         covered = regular.union(covered, group.names)

@@ -61,7 +61,7 @@ def object_shapes(value: SchemaValue, present: frozenset[str]) -> tuple[ObjectSh
         allowed = value.child(schema["propertyNames"], "propertyNames").raw().string
         if allowed is not ALL:
             groups = intersect_groups(groups, (KeyGroup(allowed, TRUE),)) if allowed is not NONE else ()
-            properties = [p if has(allowed, p.name) else Property(p.name, FALSE, p.required) for p in properties]
+            properties = [p if has(allowed, p.name) else p._replace(value=FALSE) for p in properties]
     least = natural(schema, "minProperties", pointer) or 0 if "minProperties" in present else 0
     most = natural(schema, "maxProperties", pointer) if "maxProperties" in present else None
     shape = object_shape(properties, groups, least, most)
@@ -78,7 +78,7 @@ def undeclared_required(value: SchemaValue) -> ObjectShape | None:
     missing = [name for name in value.schema["required"] if name not in declared]
     if not missing:
         return None
-    return ObjectShape(tuple([Property(name, TRUE, True) for name in dict.fromkeys(missing)]), ANY_KEY)
+    return ObjectShape(tuple([Property(name, TRUE, True, False) for name in dict.fromkeys(missing)]), ANY_KEY)
 
 
 def _groups(value: SchemaValue, present: frozenset[str]) -> tuple[Sequence[KeyGroup], list[tuple[Rx, Node]]]:
@@ -131,11 +131,13 @@ def _with_dependencies(value: SchemaValue, keyword: str, shapes: tuple[ObjectSha
         if required is None and others is None:
             continue
         there: tuple[ObjectShape, ...] = (
-            ObjectShape(tuple([Property(n, TRUE, True) for n in dict.fromkeys([name, *(required or ())])]), ANY_KEY),
+            ObjectShape(
+                tuple([Property(n, TRUE, True, False) for n in dict.fromkeys([name, *(required or ())])]), ANY_KEY
+            ),
         )
         if others is not None:
             there = product_of_objects(there, others, value)
-        absent = ObjectShape((Property(name, FALSE, False),), ANY_KEY)
+        absent = ObjectShape((Property(name, FALSE, False, False),), ANY_KEY)
         shapes = product_of_objects(shapes, (absent, *there), value)
     return shapes
 

@@ -32,11 +32,15 @@ class Value(Protocol, Hashable):
 
 
 class Property(NamedTuple):
-    """A declared key of an object and what its value must satisfy."""
+    """A key of an object that is known by name, and what its value must satisfy.
+
+    `declared`: by `properties` of some subschema; names that are only asked for come behind those.
+    """
 
     name: str
     value: Value
     required: bool
+    declared: bool = True
 
 
 class KeyGroup(NamedTuple):

@@ -33,6 +33,15 @@ def test_declared_properties_come_first_then_names_that_are_only_required() -> N
     assert names(only_object({"required": ["z", "b"], "properties": {"b": {}, "a": {}}})) == ["b", "a", "z"]
 
 
+def test_names_that_one_subschema_asks_for_and_another_declares_stand_where_they_are_declared() -> None:
+    file = {"properties": {"name": {}}, "required": ["name", "type", "extra"]}
+    owner, kind = {"properties": {"user": {}}}, {"properties": {"mode": {}, "type": {}}}
+    assert names(only_object({"allOf": [file, owner, kind]})) == ["name", "user", "mode", "type", "extra"]
+    assert names(only_object({"allOf": [kind, owner, file]})) == ["mode", "type", "user", "name", "extra"]
+    shape = only_object({"required": ["type"], "$ref": "#/$defs/kind", "$defs": {"kind": kind}})
+    assert [(prop.name, prop.required) for prop in shape.properties] == [("mode", False), ("type", True)]
+
+
 def test_required_names_go_behind_what_other_subschemas_declare() -> None:
     schema = {"required": ["z", "b"], "properties": {"c": {}}, "allOf": [{"properties": {"a": {}, "b": {}}}]}
     shape = only_object(schema)
