@@ -95,6 +95,8 @@ class Committed:
 
     def is_sentence(self) -> bool:
         """Whether the committed text is a sentence of the language."""
+        if not self._machine.may_end(int(self._registers[m.M_STATE])):
+            return False
         position = self._position(wants_end=True)
         return self._run(_NOTHING, position) == t.ACCEPTED
 

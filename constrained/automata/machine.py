@@ -246,6 +246,11 @@ class Machine:
         group = self._map_items[self._state_items[at + t.S_MAP] * 256 + byte]
         return self._action_items[self._state_items[at + t.S_ACTIONS] + group] if group else 0
 
+    def may_end(self, state: int) -> bool:
+        """Whether `state` takes the end of the text, as far as that is seen at once: what lies below has a say, too."""
+        block = self._state_items[state * t.STATE_COLUMNS + t.S_ACTIONS]
+        return block < 0 or self._action_items[block] != 0
+
     def resolve(self, wait: int, outcome: int) -> int:
         """The state that follows `wait` when the frame above was left with `outcome`; 0 if none does."""
         memo_key = t.POP_KEY | (wait << t.OUTCOME_BITS) | outcome
