@@ -123,8 +123,12 @@ class EcmaEscapes(Reader):
     def _unicode(self, start: int) -> int:
         if self.take("{"):
             digits = self.take_while(_HEX)
-            if digits and len(digits.lstrip("0")) <= 6 and int(digits, 16) <= 0x10FFFF and self.take("}"):
-                return int(digits, 16)
+            if digits and self.take("}"):
+                if len(digits.lstrip("0")) <= 6 and int(digits, 16) <= 0x10FFFF:
+                    return int(digits, 16)
+                self.fail(
+                    f"\\u{{{digits[:20]}}} is no code point", start
+                )  # Annex B would read a letter u so many times
             if not self.lenient:
                 self.fail("\\u{ without a code point", start)
             self.position = start + 2

@@ -210,6 +210,7 @@ def test_examples(pattern: str, inside: list[str], outside: list[str]) -> None:
     [
         ("(", 0), ("a)", 1), ("[a", 0), ("[b-a]", 1), ("*a", 0), ("a**", 2), ("a++", 2), ("a{2,1}", 1), ("\\", 0),
         ("(?>a)", 0), ("(?#a)", 0), ("(?<1a>b)", 0), (r"a\p{Nonsense}", 1), (r"\pL", 0), (r"a\Zb", 1), (r"a\Ab", 1),
+        (r"a\u{110000}", 1),
     ],
 )  # fmt: skip
 def test_what_is_no_expression_is_an_error_with_its_position(pattern: str, position: int) -> None:
