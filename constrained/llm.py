@@ -273,7 +273,9 @@ class LLM(Answering):
         Args:
             constraint: one for all, or a list with one for each prompt.
             max_tokens, chat, cancel, cache, proposer, lookahead: those of `generate`, for all.
-            sampling: one for all, or a list.  With a seed, each prompt gets the text that it would get alone.
+            sampling: one for all, or a list.  With a seed, each prompt gets the text that it would get alone, as far as
+                the model's numbers are the same: in bfloat16 and with packed weights, products of more rows round otherwise, and
+                a draw that is close may fall otherwise.
             progress: true draws a bar on standard error where that is a terminal; a function is called with the number of
                 finished prompts and that of all.
 
