@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from constrained import Vocabulary, compile
+from constrained import EmptyLanguage, SchemaError, Vocabulary, compile
 from grammars import (
     AnyText,
     Choice,
@@ -108,3 +108,18 @@ def test_walks_end_in_sentences(grammar: Grammar, good: list[str], bad: list[str
         again = constraint.matcher()
         assert again.accept_many(list(data)) == len(data), data
         assert again.is_accepting(), data
+
+
+@pytest.mark.parametrize(
+    ("schema", "error", "message"),
+    [
+        ({"type": "strin"}, SchemaError, "'strin' is no type"),
+        (False, EmptyLanguage, "no JSON value satisfies the schema"),
+    ],
+)
+def test_what_is_wrong_with_a_schema_in_another_grammar_is_said_when_that_is_compiled(
+    schema: dict[str, object] | bool, error: type[Exception], message: str
+) -> None:
+    for grammar in (Sequence("x", JsonSchema(schema)), Lark('start: "x" @s', embedded={"s": JsonSchema(schema)})):
+        with pytest.raises(error, match=message):
+            compile(grammar, _vocabulary())

@@ -33,7 +33,6 @@ from constrained.vocabulary.spelled import MARK
 from grammars.context_free.letters import ALL_LETTERS, Letters, ascii_ranges, letters, split
 from grammars.context_free.scans import Cut, Scan
 from grammars.context_free.stacks import BASE
-from grammars.endings import Ending
 from grammars.errors import EmptyLanguage
 from grammars.regular import ALL, NONE, Rx, moves
 
@@ -54,13 +53,12 @@ def grammar_start(machine: Machine, parser: Parser) -> int:
 
     Raises:
         EmptyLanguage: there is none.
-        GrammarError: the grammar names a token that the vocabulary does not have.
+        GrammarError: the grammar names a token that the vocabulary does not have, or what the grammars in it raise.
     """
     for token in parser.special.values():
         token_number(machine, token)
-    for number, grammar in parser.embedded.items():
-        if isinstance(grammar, Ending):
-            embedded_start(machine, parser, number)  # what is wrong with it is said now
+    for number in parser.embedded:
+        embedded_start(machine, parser, number)  # what is wrong with it is said now
     parser.begins = lambda number: first_bytes_of(machine, parser, number)
     start = _state(machine, parser, _settled(machine, parser, [parser.first()], take_cuts=parser.separation is None))
     if not start:
