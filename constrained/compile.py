@@ -18,7 +18,7 @@ from constrained.masks.row_store import RowStore
 from constrained.matcher import Matcher
 from constrained.source_bytes import source_bytes
 from constrained.vocabulary import Vocabulary
-from grammars import Choice, JsonSchema, Regex
+from grammars import Choice, Gbnf, JsonSchema, Regex
 from grammars import Grammar as Grammar
 from grammars.errors import EmptyLanguage, GrammarError, LimitExceeded
 from grammars.json_schema import check_reachable, check_root, prepare_formats, root_value
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from constrained.masks.row_table import RowTable
 
 _KEPT_STARTS = 1024
+_MOST_NAMED = 12
+"""Rules that an error names."""
 
 
 class Constraint:
@@ -283,5 +285,10 @@ def _regular(grammar: Grammar) -> Rx | None:
 
 def _not_empty(grammar: Grammar, rx: Rx) -> Rx:
     if rx is NONE or is_empty(rx):
+        if isinstance(grammar, Gbnf):
+            from grammars.gbnf import without_text
+
+            names = ", ".join(without_text(grammar)[:_MOST_NAMED])
+            raise EmptyLanguage(f"no text is a sentence of the grammar: {names} cannot be derived to an end")
         raise EmptyLanguage(f"no text matches {grammar!r}")
     return rx

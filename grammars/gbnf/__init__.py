@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from grammars.gbnf.loading import load, rules
+from grammars.gbnf.loading import load, rules, without_text
 
-__all__ = ["load", "rules"]
+__all__ = ["load", "rules", "without_text"]

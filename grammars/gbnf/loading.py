@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from grammars.context_free import ContextFree
 from grammars.context_free.trim import useful_rules
-from grammars.ebnf import Definition, flatten
+from grammars.ebnf import Definition, Text, flatten, fold
 from grammars.errors import LarkError
 from grammars.gbnf.reader import Reader
 from grammars.memory import remembered
+from grammars.regular import is_empty
 from grammars.values import Gbnf
 
 
@@ -28,6 +29,19 @@ def rules(value: Gbnf) -> dict[str, Definition]:
         known = ", ".join(found) or "none"
         raise LarkError(f"there is no rule {value.root!r} to start from; the grammar defines: {known}", 1, 1)
     return found
+
+
+def without_text(value: Gbnf) -> tuple[str, ...]:
+    """The names of rules that are plainly regular and derive no text, in the order of the grammar.
+
+    Raises:
+        LarkError, UnsupportedFeature: as `rules`.
+    """
+    folded = fold(rules(value))
+    return tuple(
+        f"{name} (line {one.line})" for name, one in folded.items()
+        if isinstance(one.expression, Text) and is_empty(one.expression.language)
+    )  # fmt: skip
 
 
 def load(value: Gbnf) -> ContextFree:

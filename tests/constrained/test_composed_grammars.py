@@ -123,3 +123,8 @@ def test_what_is_wrong_with_a_schema_in_another_grammar_is_said_when_that_is_com
     for grammar in (Sequence("x", JsonSchema(schema)), Lark('start: "x" @s', embedded={"s": JsonSchema(schema)})):
         with pytest.raises(error, match=message):
             compile(grammar, _vocabulary())
+
+
+def test_rules_of_a_gbnf_grammar_that_derive_nothing_are_named() -> None:
+    with pytest.raises(EmptyLanguage, match=r"root \(line 1\), x \(line 2\) cannot be derived to an end"):
+        compile(Gbnf('root ::= "b" x\nx ::= "a" x\ny ::= "c"'), _vocabulary())
