@@ -261,8 +261,6 @@ class ContextualLexer(Lexer):
             going.append(one)
             if rests is NONE:
                 continue
-            blocked = _none_of(tuple([_longer(trial.rx, trial.conditional) for trial in going]))
-            rest = intersect(rests, one.need, blocked)
             terminal = _named(one)
             reads = one.viable if terminal == one.terminal else bool(one.viable_keywords >> terminal & 1)
             column = -1
@@ -270,12 +268,16 @@ class ContextualLexer(Lexer):
                 assert one.line.columns is not None
                 column = one.line.column
                 reads = reads and column >= 0 and one.line.columns.admits(column)
-            if reads and rest is not NONE and not is_empty(rest):
-                cuts.append(Cut(terminal, rest, column, one.dropped))
+            if reads:
+                languages = [_longer(trial.rx, trial.conditional) for trial in going if _goes_on(trial)]
+                blocked = _none_of(tuple(languages))
+                rest = intersect(rests, one.need, blocked)
+                if rest is not NONE and not is_empty(rest):
+                    cuts.append(Cut(terminal, rest, column, one.dropped))
             need = intersect(need, complement(rests))
             if need is NONE:
                 break
-        kept = _relevant([one for one in going if one.rx.high != 0 or one.conditional])
+        kept = _relevant([one for one in going if _goes_on(one)])
         return self.scan((kept,) if kept else (), tuple(cuts))
 
     @staticmethod
@@ -399,6 +401,11 @@ def _stepped(one: Trial, values: tuple[tuple[str, int, Rx], ...]) -> Trial | Non
     return Trial(
         one.terminal, rx, tuple(conditional), need, tuple(keywords), one.viable, viable_keywords, one.dropped, one.line
     )
+
+
+def _goes_on(one: Trial) -> bool:
+    """Whether more may be read of the terminal."""
+    return one.rx.high != 0 or bool(one.conditional)
 
 
 def _named(one: Trial) -> int:
