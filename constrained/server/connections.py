@@ -18,7 +18,7 @@ class BoundedConnection(H11Protocol):
     Bodies are bounded by `Guard`, connections without a request by uvicorn's `timeout_keep_alive`.
     """
 
-    head_seconds: ClassVar[float] = 20.0
+    head_seconds: ClassVar[float] = 60.0
     _head_timer: TimerHandle | None = None
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
