@@ -327,12 +327,9 @@ class Matcher(Committed):
         if number >= rows.first:
             registers[m.M_HITS] += 1
         else:
-            rows, number = self._make_row(state, cell)
+            rows, number = self._with_cells(lambda: self.store.find(self._own, self.cells, self._registers))
         registers[m.M_ROW] = number
         return rows, number
-
-    def _make_row(self, state: int, cell: int) -> tuple[Generation, int]:
-        return self._with_cells(lambda: self.store.find(self.cells, state, cell, int(self._registers[m.M_TOP])))
 
     def _write_row(self, row: NDArray[np.uint32]) -> tuple[Generation, int]:
         """Write the row of this place, which the last commit did not find; its generation and number."""
@@ -340,7 +337,7 @@ class Matcher(Committed):
             rows, number = self._find_row()
             rows.write(number, row)
             return rows, number
-        return self._with_cells(lambda: self.store.write(self._own, self.cells, self._registers, row))
+        return self._with_cells(lambda: self.store.find(self._own, self.cells, self._registers, row))
 
     def _with_cells(self, make: Callable[[], tuple[Generation, int]]) -> tuple[Generation, int]:
         """Have a row made; frames of a parser may take many cells for each byte of a token."""

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from constrained.automata.machine_kernels import FIRST_MEMO, copied_memo, load_kernels
+from constrained.automata.object_tables import ObjectTables
 from constrained.automata.transitions import Transitions
 from constrained.kernels import tables as t
 from constrained.kernels.branches import (
@@ -28,9 +30,14 @@ from constrained.kernels.branches import (
     NOT_KEPT,
     READS_KEYS,
 )
-from constrained.kernels.machine import memo_copy, memo_find, memo_insert
+from constrained.kernels.handles import T_ACTIONS, T_MAPS, T_MEMO_USED, T_STATES, TABLES, handles_of
+from constrained.kernels.machine import memo_find, memo_insert
 from constrained.kernels.object_keys import settled_table
-from constrained.kernels.runs import write_beside, write_literal
+from constrained.kernels.object_places import make_piece
+from constrained.kernels.object_tables import N_ACTIONS, N_MAPS, N_STATES, ORIGIN_COLUMNS
+from constrained.kernels.runs import write_literal
+from constrained.kernels.walk_registers import REGISTERS as WALK_REGISTERS
+from constrained.kernels.walk_registers import W_DETAIL, W_OUTCOME
 from constrained.limits import DEFAULT_LIMITS, Limits
 from constrained.memory import reserved
 from grammars.effort import spend
@@ -70,6 +77,9 @@ class Machine:
         horizon: bytes of the longest token; no walk looks further ahead.
         states, maps, actions, loops, memo: the tables of `constrained.kernels.tables`.
         settled: open commas and the keys before them, see `constrained.kernels.object_keys`.
+        objects: objects whose states kernels make.
+        handles: those tables by their slots, for kernels that make states.
+        piece: int64[n], registers for them (`constrained.kernels.walk_registers`).
         memo_used: int64[1], how many entries the memo has; kernels count in it, too.
         done: the state after a complete text.
         tokens: the tokens whose names grammars may use, where special ones have bytes (`constrained.vocabulary.spelled`).
@@ -85,22 +95,26 @@ class Machine:
         self.timed = limits.timed()
         count = limits.states
         self.states: NDArray[np.int32] = reserved((count, t.STATE_COLUMNS), np.int32)
-        self.maps: NDArray[np.uint8] = reserved((_MAPS * 256,), np.uint8)
+        self.maps: NDArray[np.uint8] = reserved(((_MAPS + 1) * 256,), np.uint8)  # the last one is for drafts
         self.actions: NDArray[np.int64] = reserved((count * _ACTIONS_PER_STATE,), np.int64)
         self._most_actions = count * _ACTIONS_PER_STATE
         self._state_items = self.states.data.cast("B").cast("i")  # quicker than numpy, an item at a time
         self._action_items = self.actions.data.cast("B").cast("q")
         self._map_items = self.maps.data
         self.loops: NDArray[np.uint64] = reserved((count, 3), np.uint64)
-        self.memo: NDArray[np.int64] = np.full((1 << 12, 2), -1, dtype=np.int64)
+        self.memo: NDArray[np.int64] = np.full((FIRST_MEMO, 2), -1, dtype=np.int64)
         self.memo_used: NDArray[np.int64] = np.zeros(1, dtype=np.int64)
         self.settled = settled_table()
-        self.state_count = 0
+        self.objects = ObjectTables(count)
+        self._counts = self.objects.counts.data.cast("B").cast("q")
+        self._origin_items = self.objects.origins.data.cast("B").cast("i")
+        self.handles = handles_of(TABLES, {
+            T_STATES: self.states, T_MAPS: self.maps, T_ACTIONS: self.actions, T_MEMO_USED: self.memo_used, **self.objects.by_slot,
+        })  # fmt: skip
+        self.piece: NDArray[np.int64] = np.zeros(WALK_REGISTERS, dtype=np.int64)
         self._fresh_states = 0
-        self.action_count = 0
-        self.map_count = 0
         self._numbers: dict[Key, int] = {}
-        self._keys: list[Key | None] = []
+        self._keys: dict[int, Key] = {}
         self._runs: list[int] = []
         self._holders: dict[int, Run] = {}
         self._maps: dict[bytes, int] = {}
@@ -110,20 +124,12 @@ class Machine:
         self._least_languages = table_bytes()
         for groups in _SINGLE:
             self._new_map(groups)
-        self._compile_kernels()
+        load_kernels(self)
         dead = self.state((_expand_dead,))
         assert dead == 0
         self.expand(dead)
         self.done = self.state((_expand_done,))
         self.expand(self.done)
-
-    def _compile_kernels(self) -> None:
-        """Call each kernel once, so that no step waits for one to be compiled, or read from disk."""
-        nothing: NDArray[np.uint8] = np.frombuffer(b"?", dtype=np.uint8)[:0]  # not to be written, as what spells names
-        write_literal(self.states, self.actions, nothing, 0, 0, 0, 0)
-        write_beside(self.states, self.actions, nothing.astype(np.int32), nothing.astype(np.int64), 0, 0, 0, 0)
-        memo = np.full((2, 2), -1, dtype=np.int64)
-        memo_insert(memo, 0, memo_find(memo, 0))
 
     def state(self, key: Key) -> int:
         """The number of the state that `key` describes; made at the first call."""
@@ -136,15 +142,15 @@ class Machine:
 
     def key(self, state: int) -> Key:
         """What a state stands for."""
-        key = self._keys[state]
+        key = self._keys.get(state)
+        if key is None:
+            key = self.objects.key(state)
         if key is None:
             first = self._runs[bisect_right(self._runs, state) - 1]
             holder = self._holders.get(first)
             if holder is not None:
                 return holder.key(state - first)
-            stem = self._keys[first]
-            assert stem is not None
-            key = (*stem[:-1], state - first)
+            key = (*self._keys[first][:-1], state - first)
         return key
 
     def kept(self, key: Hashable, make: Callable[[], Any]) -> Any:
@@ -197,7 +203,10 @@ class Machine:
         if self._state_items[state * t.STATE_COLUMNS + t.S_ACTIONS] >= 0:
             return
         spend()
-        key = self._keys[state]
+        key = self._keys.get(state)
+        if key is None and self._origin_items[state * ORIGIN_COLUMNS]:
+            self._expand_by_kernel(state)
+            return
         if key is None:
             first = self._runs[bisect_right(self._runs, state) - 1]
             holder = self._holders.get(first)
@@ -218,13 +227,43 @@ class Machine:
         """The transitions of a state that does the same before every byte and at the end of the text."""
         self.define(state, self.map_number(_ALIKE), (action, action))
 
+    def _expand_by_kernel(self, state: int) -> None:
+        """`expand` for a state of the tables of objects."""
+        piece = self.piece
+        while self._state_items[state * t.STATE_COLUMNS + t.S_ACTIONS] < 0:
+            piece[W_DETAIL] = state
+            status = make_piece(self.handles, self.memo, piece, t.UNKNOWN_STATE)
+            if status != t.OK:
+                self.supply(int(status), int(piece[W_DETAIL]), int(piece[W_OUTCOME]))
+
+    def supply(self, status: int, missing: int, outcome: int) -> None:
+        """Make what a kernel says is missing: a state, what follows a pop, or what it has to know of an object.
+
+        Raises:
+            LimitExceeded: the tables are full, or what is missing takes too long to make.
+        """
+        if status == t.UNKNOWN_STATE:
+            self.expand(missing)
+        elif status == t.UNKNOWN_POP:
+            self.resolve(missing, outcome)
+        elif status == t.UNKNOWN_MEMBER:
+            spend()
+            self.objects.look_at(self, missing, outcome)
+        else:
+            raise self.full()
+
+    def full(self) -> LimitExceeded:
+        """The error for tables that hold no more."""
+        return LimitExceeded(f"more than {self.limits.states} states, or their tables are full (Limits.states)")
+
     def define(self, state: int, map_number: int, actions: Sequence[int]) -> None:
         """The transitions of `state`: its class map, and the actions at the end of the text and of each class."""
-        block = self.action_count
+        counts = self._counts
+        block = counts[N_ACTIONS]
         end = block + len(actions)
         if end > self._most_actions:
             self.new_actions(len(actions))
-        self.action_count = end
+        counts[N_ACTIONS] = end
         self._action_items[block:end] = array("q", actions)
         at = state * t.STATE_COLUMNS
         self._state_items[at + t.S_MAP] = map_number
@@ -310,28 +349,27 @@ class Machine:
 
     def reserve_memo(self, more: int) -> None:
         """Make room for `more` entries at a load of at most one half."""
-        size = self.memo.shape[0]
         needed = 2 * (int(self.memo_used[0]) + more)
-        if needed <= size:
-            return
-        while needed > size:
-            size *= 2
-        memo = np.full((size, 2), -1, dtype=np.int64)
-        memo_copy(self.memo, memo)
-        self.memo = memo
+        if needed > self.memo.shape[0]:
+            self.memo = copied_memo(self.memo, needed)
 
     def forget_rows(self) -> None:
         """Forget what the memo and the states say about rows; pops stay.  Readers without the lock may see either."""
         keys = self.memo[:, 0]
         pops = self.memo[(keys >= t.POP_KEY) & (keys < t.WITHIN_KEY)]
-        size = 1 << 12
-        while len(pops) * 2 > size:
-            size *= 2
-        memo = np.full((size, 2), -1, dtype=np.int64)
-        memo_copy(pops, memo)
-        self.memo, self.memo_used[0] = memo, len(pops)
+        self.memo, self.memo_used[0] = copied_memo(pops, max(FIRST_MEMO, 2 * len(pops))), len(pops)
         self.states[: self.state_count, [t.S_ROW, t.S_LOCAL]] = -1
         self.loops[: self.state_count, L_KNOWN] &= ~np.uint64(NOT_KEPT)
+
+    @property
+    def state_count(self) -> int:
+        """How many states there are."""
+        return self._counts[N_STATES]
+
+    @property
+    def map_count(self) -> int:
+        """How many class maps there are."""
+        return self._counts[N_MAPS]
 
     def is_crowded(self) -> bool:
         """Whether half of what the machine can hold is used: states, or class maps."""
@@ -346,21 +384,21 @@ class Machine:
         self._least_languages = min(self._least_languages, languages)
         return (
             self.source_bytes + (languages - self._least_languages) +
-            self.state_count * (t.STATE_COLUMNS * 4 + 8) + len(self._numbers) * 600 + self.action_count * 8 + self.map_count * 320
-            + self.memo.nbytes
+            self.state_count * (t.STATE_COLUMNS * 4 + 8) + len(self._numbers) * 600 + self._counts[N_ACTIONS] * 8
+            + self.map_count * 320 + self.memo.nbytes + self.objects.bytes_used()
         )  # fmt: skip
 
     def _new_map(self, groups: bytes) -> int:
-        number = self.map_count
+        number = self._counts[N_MAPS]
         if number >= _MAPS:
             raise LimitExceeded(f"the machine holds {_MAPS} distinct class maps, which is its limit")
         self.maps[number * 256 : number * 256 + 256] = np.frombuffer(groups, dtype=np.uint8)
         self._maps[groups] = number
-        self.map_count = number + 1
+        self._counts[N_MAPS] = number + 1
         return number
 
     def _new_states(self, count: int) -> int:
-        first = self.state_count
+        first = self._counts[N_STATES]
         after = first + count
         if after > self._fresh_states:
             if after > self.limits.states:
@@ -368,16 +406,15 @@ class Machine:
             end = min(after + _STATES_AT_ONCE, self.limits.states)
             self.states[first:end] = _FRESH
             self._fresh_states = end
-        self._keys += [None] * count
-        self.state_count = after
+        self._counts[N_STATES] = after
         return first
 
     def new_actions(self, count: int) -> int:
         """The first of `count` consecutive actions that are still to be written."""
-        first = self.action_count
+        first = self._counts[N_ACTIONS]
         if first + count > self._most_actions:
             raise LimitExceeded(f"more than {self._most_actions} transitions; raise Limits.states")
-        self.action_count = first + count
+        self._counts[N_ACTIONS] = first + count
         return first
 
 

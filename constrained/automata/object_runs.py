@@ -1,30 +1,44 @@
-"""Objects whose declared properties come in their order: the commonest ones, with cheap states.
+"""Objects whose declared properties come in their order: the commonest ones, whose states kernels make.
 
 What such an object may go on with depends on the index of the next declared property alone, until a key comes that is not
-declared.  Its states are a run, numbered by that index: they are named without a key, and made without a look at the general
-case, whose keys they have (`expand_next`, `expand_comma`, ...) for everybody who asks what a state stands for.
+declared.  Its states are numbered by that index, and made from tables (`constrained.kernels.object_tables`); they have the
+keys of the general case (`expand_next`, `expand_comma`, ...) for everybody who asks what a state stands for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from constrained.automata.machine import Key, Machine
+import numpy as np
+
+from constrained.automata.keys import BARRED, WordList, expand_beside, expand_one_beside, expand_words
+from constrained.automata.machine import Key, Machine, expand_literal
 from constrained.automata.object_frames import Entries, ObjectFrame
-from constrained.automata.objects import after_comma, expand_colon, expand_comma, expand_first, expand_next, key_action
+from constrained.automata.objects import (
+    expand_colon,
+    expand_comma,
+    expand_first,
+    expand_next,
+    resolve_key,
+    undeclared_start,
+)
 from constrained.automata.outcomes import outcome_of
 from constrained.automata.property_plans import OrderedPlan
-from constrained.automata.style import Punctuation, Style, punctuation
-from constrained.kernels.tables import goto, pop_after, push_after
+from constrained.automata.style import Style
+from constrained.kernels import object_tables as o
+from constrained.kernels.object_places import add_object
+from constrained.kernels.object_tables import AFTER_COMMA, AFTER_KEY, KEY_READ
+from grammars.regular import Rx
 
 
 def object_start(machine: Machine, style: Style, entries: Entries, value_start: Callable[..., int]) -> int:
     """The state just after the opening brace."""
     frame = machine.kept((ObjectFrame, style, entries), lambda: ObjectFrame(style, entries, value_start))
-    plan = None if frame.run else frame.in_order()
-    if plan is not None:
-        run = ObjectRun(machine, frame, plan)
-        frame.run = machine.hold(run, 3 * run.width)
+    if not frame.run:
+        plan = frame.in_order()
+        gap = None if plan is None else machine.objects.gap_row(machine, style.gap)
+        if plan is not None and gap is not None:
+            frame.run = ObjectRun(machine, frame, plan, gap).first
     if frame.run:
         return int(frame.run)
     progress = frame.start()
@@ -32,57 +46,81 @@ def object_start(machine: Machine, style: Style, entries: Entries, value_start: 
 
 
 class ObjectRun:
-    """The states of an object with n declared properties, 3(n + 1) of them.
+    """The states of one object, for which it answers (see `object_tables.Held`).
 
-    For i from 0 to n: the one after the value before property i (or after the brace, for 0), the one after the comma before
-    it; for i from 0 to n - 1: the one after the key i.
+    Attributes:
+        first: the first of them.
     """
 
-    __slots__ = ("_frame", "_plan", "_punctuation", "width")
+    __slots__ = ("_frame", "_plan", "_tables", "_words", "first", "number")
 
-    def __init__(self, machine: Machine, frame: ObjectFrame, plan: OrderedPlan) -> None:
+    def __init__(self, machine: Machine, frame: ObjectFrame, plan: OrderedPlan, gap: int) -> None:
         self._frame = frame
         self._plan = plan
-        self._punctuation: Punctuation = punctuation(machine, frame.style.gap)
-        self.width = len(plan.properties) + 1
+        self._tables = machine.objects
+        self._words, outcomes, order = frame.spelled(machine)
+        spellings = np.frombuffer(b"".join(self._words) or b'"', dtype=np.uint8)
+        lengths = np.array([len(word) for word in self._words], dtype=np.int64)
+        needed = np.array([one.required for one in plan.properties], dtype=np.int64)
+        about = np.array([gap, outcome_of(machine, 1 << frame.owners[0])], dtype=np.int64)
+        self.first = machine.state_count
+        self.number = int(
+            add_object(
+                machine.handles, spellings, lengths, np.array(outcomes, dtype=np.int64), np.array(order, dtype=np.int64), needed,
+                about,
+            )
+        )  # fmt: skip
+        if self.number < 0:
+            raise machine.full()
+        self._tables.hold(self.number, self)
 
-    def key(self, offset: int) -> Key:
-        """See `Run`."""
-        frame, gap = self._frame, self._frame.style.gap
-        kind, index = divmod(offset, self.width)
-        if kind == 2:
+    def key(self, offset: int, gap: Rx | None = None) -> Key:
+        """See `Held`."""
+        frame = self._frame
+        kind, index = divmod(offset, len(self._words) + 1)
+        progress = ((index, 0),)
+        if kind == KEY_READ:
+            return (resolve_key, frame, progress)
+        gap = frame.style.gap if gap is None else gap
+        if kind == AFTER_KEY:
             return (expand_colon, gap, frame, (self._plan.properties[index].value,), (0,), ((index + 1, 0),))
-        function = expand_comma if kind else expand_next if index else expand_first
-        return (function, gap, frame, ((index, 0),))
+        return (expand_comma if kind == AFTER_COMMA else expand_next if index else expand_first, gap, frame, progress)
 
-    def expand(self, machine: Machine, state: int, offset: int) -> None:
-        """See `Run`."""
-        frame, plan = self._frame, self._plan
-        kind, index = divmod(offset, self.width)
-        marks = self._punctuation
-        actions = marks.begun(machine, state, lambda: self.key(offset))
-        symbols = b""
-        if not marks.may_end:
-            pass
-        elif kind == 2:
+    def names_key(self, kind: int, record: list[int], offset: int) -> Key:
+        """See `Held`."""
+        words, outcomes, order = self._frame.spelled_words
+        low, high, depth, inside = record[o.R_LOW], record[o.R_HIGH], record[o.R_DEPTH], record[o.R_INSIDE]
+        colons = self.first + AFTER_KEY * (len(words) + 1)
+        if kind == o.IN_NAME:
+            return (expand_literal, words[low], colons + low, offset)
+        offered = set(self._plan.offered((record[o.R_PLACE], 0)))
+        if kind == o.IN_NAMES:
+            names = tuple([(words[index], colons + index) for index in order[low:high] if index in offered])
+            return (expand_words, WordList(names), 0, len(names), depth)
+        free = self._plan.has_free_names
+        rests = tuple([
+            (words[index][depth:], outcomes[index] if index in offered else BARRED)
+            for index in order[low:high] if free or index in offered
+        ])  # fmt: skip
+        if kind == o.NAME_BESIDE:
+            return (expand_one_beside, *rests[0], inside, offset)
+        return (expand_beside, rests, inside)
+
+    def look_at(self, machine: Machine, what: int) -> None:
+        """See `Held`."""
+        frame, plan, tables = self._frame, self._plan, self._tables
+        index, is_value = divmod(what, 2)
+        if is_value:
             start = frame.value_start(machine, frame.style, (plan.properties[index].value,))
-            symbols = b":"
-            actions.append(push_after(start, frame.run + index + 1))
-        elif kind == 1:
-            symbols = b'"'
-            actions.append(key_action(machine, frame, ((index, 0),)))
-        else:
-            progress = (index, 0)
-            if plan.required_left(progress) == 0:
-                symbols = b"}"
-                actions.append(pop_after(outcome_of(machine, 1 << frame.owners[0])))
-            if plan.offered(progress) or plan.offers_undeclared(progress):
-                symbols += b"," if index else b'"'
-                actions.append(
-                    goto(after_comma(machine, frame, (progress,))) if index else key_action(machine, frame, (progress,))
-                )
-        machine.define(state, marks.map_number(machine, symbols), actions)
-        if symbols[-1:] == b",":
-            machine.expand(
-                state + self.width
-            )  # tokens go on behind the comma: whoever looks at the one needs the other
+            tables.settle_member(self.number, index, o.P_VALUE, start)
+            machine.expand(start)  # which is read next
+            return
+        progress = (index, 0)
+        offered = set(plan.offered(progress))
+        for at in range(index, min(plan.next_required(index) + 1, len(self._words))):
+            tables.settle_member(self.number, at, o.P_ALIVE, o.YES if at in offered else o.NO)
+        if not plan.required_left(progress):
+            frame.is_loose()
+            may_come = plan.offers_undeclared(progress)
+            string = undeclared_start(machine, frame, plan) if may_come else 0
+            tables.settle_others(self.number, string, may_come, may_come and plan.has_free_names)

@@ -121,9 +121,7 @@ def _sole_key(machine: Machine, frame: ObjectFrame, plan: OrderedPlan | Unordere
     one = progress[0]
     if not plan.offers_undeclared(one):
         return goto(_declared_names(machine, frame, plan, progress))
-    string = frame.key_string
-    if string is None:
-        string = frame.key_string = _key_string(machine, frame, plan)
+    string = undeclared_start(machine, frame, plan)
     if not string:
         return goto(_declared_names(machine, frame, plan, progress))
     words, outcomes, by_word = frame.spelled(machine)
@@ -136,8 +134,14 @@ def _sole_key(machine: Machine, frame: ObjectFrame, plan: OrderedPlan | Unordere
     return push_after(start, machine.state((resolve_key, frame, progress)), waits=True)
 
 
-def _key_string(machine: Machine, frame: ObjectFrame, plan: OrderedPlan | UnorderedPlan) -> int:
-    """The state just after the quote of an undeclared key; 0 if there can be none."""
+def undeclared_start(machine: Machine, frame: ObjectFrame, plan: OrderedPlan | UnorderedPlan) -> int:
+    """The state just after the quote of an undeclared key, for the sole plan; 0 if there can be none."""
+    if frame.key_string is None:
+        frame.key_string = _undeclared_start(machine, frame, plan)
+    return frame.key_string
+
+
+def _undeclared_start(machine: Machine, frame: ObjectFrame, plan: OrderedPlan | UnorderedPlan) -> int:
     languages = tuple(dict.fromkeys([group.names for group in plan.groups]))
     if not plan.has_free_names:
         languages = tuple([_without(rx, frame.names) for rx in languages])
@@ -154,7 +158,7 @@ def _without(names: Rx, barred: tuple[str, ...]) -> Rx:
 def _declared_names(machine: Machine, frame: ObjectFrame, plan: OrderedPlan | UnorderedPlan, progress: Progress) -> int:
     """`expand_name` for a sole plan, at once where its states after keys cost nothing."""
     offered = plan.offered(progress[0])
-    if not (frame.run and len(progress[0]) == 2) and len(offered) > 1:
+    if len(offered) > 1:
         return machine.state((expand_name, frame, progress))
     spelled, _, _ = frame.spelled(machine)
     words = [(spelled[index], _sole_colon(machine, frame, plan, progress, index)) for index in offered]

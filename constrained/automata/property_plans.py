@@ -224,6 +224,10 @@ class OrderedPlan(PropertyPlan):
             required_from[index] = required_from[index + 1] + needed
         self._next_required, self._required_from = tuple(next_required), tuple(required_from)
 
+    def next_required(self, index: int) -> int:
+        """The first required property from `index` on; how many there are if there is none."""
+        return self._next_required[index]
+
     def required_left(self, progress: Progress) -> int:
         return self._required_from[progress[0]]
 

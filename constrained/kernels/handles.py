@@ -49,12 +49,13 @@ UInt64 = NDArray[np.uint64]
     T_STATES, T_MAPS, T_ACTIONS, T_LOOPS, T_NODES, T_BYTES, T_BELOW, T_TOKEN_IDS, T_EOS, T_POOL, T_DENSE, T_LOCALS,
     T_ROWS, T_EXITS, T_FRAMES, T_SCRATCH, T_BLOB, T_BOUNDS, T_MEMO_USED, T_SETTLED,
     T_LENGTHS, T_FIRST, T_JOINED, T_JOINED_BYTES, T_JOINED_BELOW, T_JOINED_TOKENS, T_JOINED_LENGTHS, T_JOIN_SCRATCH,
-    T_ITEMS,
-) = range(29)  # fmt: skip
-TABLES = 29
+    T_ITEMS, T_COUNTS, T_OBJECTS, T_MEMBERS, T_SPELLINGS, T_GAPS, T_ORIGINS, T_RECORDS, T_INTERNED,
+) = range(37)  # fmt: skip
+TABLES = 37
 """The tables of a store: those of its machine, of the trie, and of its rows; the bytes of the tokens and their bounds; how
 many entries the memo has; open commas that have been settled; how many characters the tokens have; the tries of joined exits, and
-what a row is made up of.  T_FIRST names no table: handles[T_FIRST, 0] is the number of the first of the rows."""
+what a row is made up of; from T_COUNTS on those of `object_tables`.  T_FIRST names no table: handles[T_FIRST, 0] is the number
+of the first of the rows."""
 O_CELLS, O_HISTORY, O_TEXT = range(3)
 OWN = 3
 """The tables of a matcher: cells, history, text."""

@@ -12,6 +12,8 @@ from constrained.kernels.jit import inlined, kernel
 from constrained.kernels.joining import join_exits
 from constrained.kernels.leaving import find_items, find_large
 from constrained.kernels.machine import M_CELL, M_HITS, M_ROW, M_STATE, M_TOP, find_row, memo_put
+from constrained.kernels.object_places import make_piece
+from constrained.kernels.object_tables import N_STATES
 from constrained.kernels.rows import expand_row
 from constrained.kernels.tables import (
     ASK_KEPT,
@@ -39,6 +41,7 @@ from constrained.kernels.tables import (
     S_BASE,
     S_LOCAL,
     S_SLACK,
+    UNKNOWN_POP,
     UNKNOWN_STATE,
     WITHIN_KEY,
     WITHIN_SHIFT,
@@ -62,6 +65,7 @@ from constrained.kernels.walk_registers import (
     W_KEEPS,
     W_LIMIT_DENSE,
     W_LOCALS,
+    W_MADE,
     W_MEMO,
     W_MISSES,
     W_OPEN,
@@ -71,6 +75,7 @@ from constrained.kernels.walk_registers import (
     W_ROWS,
     W_STAGE,
     W_STATE,
+    W_STEP_STATES,
     W_TOP,
     W_UNFILED,
     W_WALKED,
@@ -89,8 +94,8 @@ _NODE_BYTES = 4 * NODE_COLUMNS + 17
 """Of a node of joined exits: its columns, its byte, and what is below it."""
 STEP_ENTRIES = 64
 """Memo entries that one row may make at most, beside those for the frames of the stack."""
-_LOCAL, _PARTS, _COMPOSING = range(3)
-"""W_STAGE: the state's local row is being made, those of large exits, or the row itself."""
+_LOCAL, _PARTS, _COMPOSING, BEGIN = range(4)
+"""W_STAGE: the state's local row is being made, those of large exits, the row itself, or nothing yet."""
 
 
 @inlined
@@ -337,30 +342,30 @@ def _composed(handles: Int64, memo: Int64, cells: Int32, w: Int64) -> int:
 
 
 @inlined
-def _made(handles: Int64, memo: Int64, cells: Int32, w: Int64, state: int, cell: int, top: int) -> int:
-    if state >= 0:
-        found = find_row(h.int32_rows(handles, h.T_STATES), memo, cells, state, cell)
-        if found >= 0:
-            w[W_FOUND] = found
-            return OK
-        w[W_MISSES] += 1
-        w[W_ROOT], w[W_CELL], w[W_TOP] = state, cell, top
-        w[W_STAGE], w[W_RESUME], w[W_OPEN], w[W_WITHIN] = _LOCAL, 0, 0, -1
-    if w[W_STAGE] == _LOCAL:
-        status = _local_rows(handles, memo, w)
-        if status != OK:
-            return status
-        w[W_STAGE] = _PARTS
-    return _composed(handles, memo, cells, w)
+def _written(handles: Int64, w: Int64, registers: Int64, row: UInt32) -> int:
+    """Note and write the row w[W_FOUND]; OK."""
+    number = w[W_FOUND]
+    registers[M_ROW] = number
+    if row.shape[0]:
+        expand_row(
+            h.int32_rows(handles, h.T_ROWS),
+            h.uint32_rows(handles, h.T_DENSE),
+            h.int32_items(handles, h.T_POOL),
+            number - handles[h.T_FIRST, 0],
+            row,
+        )
+    return OK
 
 
 @kernel
-def make_row(handles: Int64, memo: Int64, cells: Int32, w: Int64, state: int, cell: int, top: int) -> int:
-    """Find the row of a configuration, or make it; w[W_FOUND] is its number on OK.
+def make_row(handles: Int64, memo: Int64, own: Int64, w: Int64, registers: Int64, row: UInt32) -> int:
+    """Find the row of where a matcher stands, or make it, and write it; w[W_FOUND] is its number on OK.
 
-    Only one thread at a time, the one that holds the machine's lock.  A state of -1 resumes after another status:
+    Only one thread at a time, the one that holds the machine's lock.  It begins where w[W_STAGE] is BEGIN, and otherwise goes
+    on after another status:
 
-    - UNKNOWN_STATE, UNKNOWN_POP: w[W_DETAIL], w[W_OUTCOME] say what has to be made first;
+    - UNKNOWN_STATE, UNKNOWN_POP, UNKNOWN_MEMBER: w[W_DETAIL], w[W_OUTCOME] say what has to be made first (see `make_piece`);
+    - TABLES_FULL: no more states can be made;
     - NO_ROOM: the row may not fit into these tables, which the caller replaces before it begins again;
     - MEMO_FULL: w[W_DETAIL] more entries have to fit into the memo;
     - CELLS_FULL: frames do not fit into the cells; the caller begins again with more;
@@ -368,8 +373,41 @@ def make_row(handles: Int64, memo: Int64, cells: Int32, w: Int64, state: int, ce
     - OPEN_LOCAL: the local row of w[W_STATE] has tokens set apart, which the caller takes;
     - DEAR_LOCAL: the local row of w[W_STATE], a string, has cost as much as w[W_KEEPS] says is worth to keep;
     - OPEN_ROW: row w[W_FOUND] is made, but for tokens that are set apart; not memoised (`file_row_of`), not to be resumed.
+
+    Args:
+        own: the handles of the matcher.
+        registers: int64[REGISTERS], those of the matcher.
+        row: uint32[words], or empty where the row is not to be written.
     """
-    return _made(handles, memo, cells, w, state, cell, top)
+    cells = h.int32_rows(own, h.O_CELLS)
+    if w[W_STAGE] == BEGIN:
+        state, cell = registers[M_STATE], registers[M_CELL]
+        found = find_row(h.int32_rows(handles, h.T_STATES), memo, cells, state, cell)
+        if found >= 0:
+            w[W_FOUND] = found
+            registers[M_HITS] += 1
+            return _written(handles, w, registers, row)
+        w[W_MISSES] += 1
+        w[W_ROOT], w[W_CELL], w[W_TOP] = state, cell, registers[M_TOP]
+        w[W_STAGE], w[W_RESUME], w[W_OPEN], w[W_WITHIN] = _LOCAL, 0, 0, -1
+        w[W_MADE] = h.int64_items(handles, h.T_COUNTS)[N_STATES]
+    while True:
+        status = OK
+        if w[W_STAGE] == _LOCAL:
+            status = _local_rows(handles, memo, w)
+            if status == OK:
+                w[W_STAGE] = _PARTS
+        if status == OK:
+            status = _composed(handles, memo, cells, w)
+        if status == OK:
+            return _written(handles, w, registers, row)
+        if status != UNKNOWN_STATE and status != UNKNOWN_POP:
+            return status
+        if h.int64_items(handles, h.T_COUNTS)[N_STATES] - w[W_MADE] > w[W_STEP_STATES]:
+            return status
+        status = make_piece(handles, memo, w, status)
+        if status != OK:
+            return status  # type: ignore[no-any-return]
 
 
 @kernel
@@ -408,33 +446,6 @@ def add_local(handles: Int64, w: Int64, row: UInt32, exits: Int32) -> int:
     begin_local(locals_, local)
     w[W_POOL], w[W_EXITS], w[W_LOCALS] = end, top + exits.shape[0], local + 1
     return local  # type: ignore[no-any-return]
-
-
-@kernel
-def write_made(handles: Int64, memo: Int64, own: Int64, w: Int64, registers: Int64, row: UInt32) -> int:
-    """`make_row` of where a matcher stands, from the beginning; the row, uint32[words], is written on OK."""
-    misses = w[W_MISSES]
-    status = _made(
-        handles,
-        memo,
-        h.int32_rows(own, h.O_CELLS),
-        w,
-        registers[M_STATE],
-        registers[M_CELL],
-        registers[M_TOP],
-    )
-    if status == OK:
-        number = w[W_FOUND]
-        registers[M_ROW] = number
-        registers[M_HITS] += w[W_MISSES] == misses
-        expand_row(
-            h.int32_rows(handles, h.T_ROWS),
-            h.uint32_rows(handles, h.T_DENSE),
-            h.int32_items(handles, h.T_POOL),
-            number - handles[h.T_FIRST, 0],
-            row,
-        )
-    return status
 
 
 @kernel

@@ -17,10 +17,10 @@ Int64 = NDArray[np.int64]
     W_DETAIL, W_OUTCOME, W_POOL_START, W_EXITS_START, W_MEMO, W_WALKED, W_LOCK_EXIT, W_FLOOR, W_FOUND, W_LIMIT_DENSE,
     W_OPEN, W_HORIZON, W_FIRST, W_BUDGET, W_UNFILED, W_ROOT, W_STAGE, W_COST, W_KEEPS, W_MISSES, W_WALKS, W_JOINED,
     W_JOINED_TOKENS, W_WITHIN, W_ITEM, W_ITEMS, W_ITEM_WALKED, W_SPARE, W_LEAST_WALK,
-    W_LARGE,
-) = range(43)  # fmt: skip
-REGISTERS = 43
-"""Registers of a walk, int64[43]: the configuration, where to resume, the tops of the tables, what is missing, counters.
+    W_LARGE, W_MADE, W_STEP_STATES,
+) = range(45)  # fmt: skip
+REGISTERS = 45
+"""Registers of a walk, int64[45]: the configuration, where to resume, the tops of the tables, what is missing, counters.
 
 W_ROWS counts rows from the beginning of the store, the rows of the tables in use are numbered from W_FIRST on; W_BUDGET is
 the bytes that those tables may take; W_UNFILED is 1 where `compose` is not to memoise the row that it makes.
@@ -30,7 +30,7 @@ has cost so far, W_KEEPS the cost from which on the caller wants to keep a local
 rows make up the row; W_ITEM is the one being completed and W_ITEM_WALKED the nodes that this has come to; cells are free from
 W_SPARE on; W_WITHIN is the large exit that a local row is made for, or -1.  After W_LEAST_WALK nodes the exits of a local row
 are prepared, and those before W_LARGE tokens are large.  W_JOINED and W_JOINED_TOKENS are the tops of the tables of joined
-exits."""
+exits.  W_MADE is how many states there were before, W_STEP_STATES how many more may be made without a look at the limits."""
 
 CHAINS = 1 << 29
 """Chain nodes of the memo are numbered from here, states below; their keys stay below `POP_KEY`."""

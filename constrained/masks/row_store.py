@@ -39,6 +39,8 @@ _LEAST_WALK = 1024
 """Nodes that a walk of exits came to, from which on they are prepared for the next one."""
 _LARGE = 1024
 """Tokens behind an exit that are worth a local row of their own."""
+_NO_ROW: NDArray[np.uint32] = np.empty(0, dtype=np.uint32)
+_PIECES = (t.UNKNOWN_STATE, t.UNKNOWN_POP, t.UNKNOWN_MEMBER, t.TABLES_FULL)
 _NUMBERS = itertools.count()
 
 
@@ -81,6 +83,7 @@ class RowStore:
         scratch: NDArray[np.int32] = np.zeros((limits.stack_depth + depth, t.CELL_COLUMNS), dtype=np.int32)
         machine = self.machine
         self._fixed: dict[int, NDArray[Any]] = {
+            **machine.objects.by_slot,
             h.T_STATES: machine.states, h.T_MAPS: machine.maps, h.T_ACTIONS: machine.actions, h.T_LOOPS: machine.loops,
             h.T_NODES: tokens.nodes, h.T_BYTES: tokens.bytes, h.T_BELOW: tokens.below, h.T_TOKEN_IDS: tokens.token_ids,
             h.T_LENGTHS: tokens.lengths, h.T_EOS: tokens.eos, h.T_BLOB: tokens.blob, h.T_BOUNDS: tokens.bounds,
@@ -92,6 +95,7 @@ class RowStore:
         self._registers[w.W_LIMIT_DENSE] = max(16, words // 4)
         self._registers[w.W_HORIZON] = self.machine.horizon
         self._registers[[w.W_LEAST_WALK, w.W_LARGE]] = _LEAST_WALK, _LARGE
+        self._registers[w.W_STEP_STATES] = limits.step_states
         self.rows = self._new_rows()
         self.tally = Tally()
         self._kept = kept_rows(vocabulary)
@@ -110,9 +114,9 @@ class RowStore:
         h.hold(own, h.O_CELLS, cells)
         h.row_of(self.handles, memo, cells, 0, 0)
         registers[w.W_BUDGET] = _NO_BUDGET
-        making.make_row(self.rows.handles, memo, cells, registers, 0, 0, 1)
+        registers[w.W_STAGE] = making.BEGIN
         row: NDArray[np.uint32] = np.empty(self.row_shape, dtype=np.uint32)
-        making.write_made(self.rows.handles, memo, own, registers, np.zeros(m.REGISTERS, dtype=np.int64), row)
+        making.make_row(self.rows.handles, memo, own, registers, np.zeros(m.REGISTERS, dtype=np.int64), row)
         making.file_row_of(self.handles, memo, cells, registers)
         making.add_local(self.rows.handles, registers, row, np.zeros((0, 3), dtype=np.int32))
         states[0, [t.S_ROW, t.S_LOCAL]] = -1
@@ -123,6 +127,7 @@ class RowStore:
             h.run_bytes(self.handles, memo, cells, nothing, np.zeros(7, dtype=np.int64))
         m.memo_copy(memo[:0], memo)
         making.bytes_of_rows(registers, self.row_shape[0])
+        self.rows.write(-1, row)
         keep_settled(np.frombuffer(b"{", dtype=np.uint8), settled_table(), np.zeros(16, dtype=np.int64), 0, 0)
 
     def counters(self) -> Counters:
@@ -209,49 +214,56 @@ class RowStore:
         """The error for a row of another shape than uint32[row_words]."""
         return ValueError(f"a row of shape {row.shape} for {self.size} logits; uint32{list(self.row_shape)} is needed")
 
-    def find(self, cells: NDArray[np.int32], state: int, cell: int, top: int) -> tuple[Generation, int]:
-        """The row of a configuration: its generation and number; `cells` from `top` on are scratch.
+    def find(
+        self,
+        own: NDArray[np.int64],
+        cells: NDArray[np.int32],
+        matcher: NDArray[np.int64],
+        row: NDArray[np.uint32] = _NO_ROW,
+    ) -> tuple[Generation, int]:
+        """The row of where a matcher stands: its generation and number.
+
+        Args:
+            own: the matcher's handles.
+            cells: its cells, which `own` names; those from its top on are scratch.
+            matcher: its registers.
+            row: uint32[words], where the row is written; empty: it is not.
 
         Raises:
             LimitExceeded: the configuration, or making its row, goes past a limit.
         """
         with self.machine.lock:
-            status = making.make_row(self.rows.handles, self.machine.memo, cells, self._registers, state, cell, top)
-            return self._finished(status, cells, state, cell, top)
-
-    def write(
-        self, own: NDArray[np.int64], cells: NDArray[np.int32], matcher: NDArray[np.int64], row: NDArray[np.uint32]
-    ) -> tuple[Generation, int]:
-        """`find` for a matcher, of which `own` has the handles and `matcher` the registers; the row is written into `row`."""
-        with self.machine.lock:
             rows = self.rows
             registers = self._registers
-            status = making.write_made(rows.handles, self.machine.memo, own, registers, matcher, row)
+            registers[w.W_STAGE] = making.BEGIN
+            status = making.make_row(rows.handles, self.machine.memo, own, registers, matcher, row)
             if status == t.OK:
                 return rows, int(registers[w.W_FOUND])
-            state, cell, top = matcher[: m.M_TOP + 1].tolist()
-            rows, number = self._finished(status, cells, state, cell, top)
+            rows, number = self._finished(status, own, cells, matcher, row)
         matcher[m.M_ROW] = number
-        rows.write(number, row)
         return rows, number
 
     def _finished(
-        self, status: int, cells: NDArray[np.int32], state: int, cell: int, top: int
+        self,
+        status: int,
+        own: NDArray[np.int64],
+        cells: NDArray[np.int32],
+        matcher: NDArray[np.int64],
+        row: NDArray[np.uint32],
     ) -> tuple[Generation, int]:
-        """The row of a configuration of which `make_row` came back with `status`."""
+        """`find`, where `make_row` came back with `status`."""
         registers = self._registers
-        if status == t.OK:
-            return self.rows, int(registers[w.W_FOUND])
         with self.machine.timed:
             try:
-                return self.rows, self._made(status, cells, state, cell, top)
+                return self.rows, self._made(status, own, cells, matcher, row)
             except _Full:
                 self.evict()
             registers[w.W_BUDGET] = _NO_BUDGET  # a row that is larger than the budget is still made
             registers[w.W_MISSES] -= 1
             try:
-                status = making.make_row(self.rows.handles, self.machine.memo, cells, registers, state, cell, top)
-                return self.rows, self._made(status, cells, state, cell, top)
+                registers[w.W_STAGE] = making.BEGIN
+                status = making.make_row(self.rows.handles, self.machine.memo, own, registers, matcher, row)
+                return self.rows, self._made(status, own, cells, matcher, row)
             except _Full:
                 raise LimitExceeded(
                     f"one row needs more memory than {self.limits.bytes} bytes allow (Limits.bytes)"
@@ -259,34 +271,40 @@ class RowStore:
             finally:
                 registers[w.W_BUDGET] += self._budget - _NO_BUDGET
 
-    def _made(self, status: int, cells: NDArray[np.int32], state: int, cell: int, top: int) -> int:
+    def _made(
+        self,
+        status: int,
+        own: NDArray[np.int64],
+        cells: NDArray[np.int32],
+        matcher: NDArray[np.int64],
+        row: NDArray[np.uint32],
+    ) -> int:
         """Supply what the kernel asks for until the row is there; its number."""
         machine, registers, rows = self.machine, self._registers, self.rows
         made = machine.state_count
         while status != t.OK:
-            if status == t.UNKNOWN_STATE or status == t.UNKNOWN_POP:
+            if status in _PIECES:
                 self._expand(status, made)
             elif status == t.OPEN_ROW:
                 number = int(registers[w.W_FOUND])
+                state, cell, top = matcher[: m.M_TOP + 1].tolist()
                 local = int(machine.states[state, t.S_LOCAL])
                 self._sort_open(number, rows.open_locals.get(local, []) + self._taken_open(), cells, state, cell, top)
                 machine.reserve_memo(making.STEP_ENTRIES + int(cells[cell, t.C_DEPTH]))
                 making.file_row_of(self.handles, machine.memo, cells, registers)
+                if len(row):
+                    rows.write(number, row)
                 return number
             else:
                 self._supply(status)
-            status = making.make_row(rows.handles, machine.memo, cells, registers, -1, cell, top)
+            status = making.make_row(rows.handles, machine.memo, own, registers, matcher, row)
         return int(registers[w.W_FOUND])
 
     def _expand(self, status: int, made: int) -> None:
         """Make the state that a walk came to; there were `made` states when the step began."""
         machine, registers = self.machine, self._registers
         known = machine.state_count
-        missing = int(registers[w.W_DETAIL])
-        if status == t.UNKNOWN_STATE:
-            machine.expand(missing)
-        else:
-            machine.resolve(missing, int(registers[w.W_OUTCOME]))
+        machine.supply(status, int(registers[w.W_DETAIL]), int(registers[w.W_OUTCOME]))
         grown = machine.state_count - known
         if grown:
             registers[w.W_COST] += STATE_COST * grown

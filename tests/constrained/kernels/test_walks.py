@@ -9,8 +9,9 @@ from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
 from constrained.automata.machine import Machine
+from constrained.kernels import handles as h
 from constrained.kernels import tables as t
-from constrained.kernels.machine import look_up
+from constrained.kernels.machine import M_CELL, M_STATE, M_TOP, REGISTERS, look_up
 from constrained.kernels.walk_registers import W_CHAIN, W_LARGE, W_LEAST_WALK, W_LIMIT_DENSE, relaxed
 from constrained.masks.row_store import RowStore
 from constrained.vocabulary import Vocabulary
@@ -23,7 +24,11 @@ PATIENT = settings(max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too
 def found_row(store: RowStore, loaded: Loaded, configuration: Configuration) -> set[int]:
     cells, cell, top = loaded.cells(configuration[1])
     state = loaded.state(configuration[0])
-    rows, number = store.find(cells, state, cell, top)
+    own = np.zeros((h.OWN, 3), dtype=np.int64)
+    h.hold(own, h.O_CELLS, cells)
+    registers = np.zeros(REGISTERS, dtype=np.int64)
+    registers[[M_STATE, M_CELL, M_TOP]] = state, cell, top
+    rows, number = store.find(own, cells, registers)
     assert look_up(store.machine.states, store.machine.memo, cells, state, cell) == number
     row = np.full((store.size + 31) // 32, 0xFFFFFFFF, dtype=np.uint32)
     assert rows.write(number, row)
