@@ -55,7 +55,9 @@ def pasted(function: F) -> F:
 
 
 def _compiled(function: F, *, inline: bool = False, counted: bool = False) -> F:
-    compiled = numba.njit(cache=True, nogil=True, error_model="numpy", forceinline=inline, _nrt=counted)(function)
+    compiled = numba.njit(
+        cache=True, nogil=True, error_model="numpy", forceinline=inline, _nrt=counted, no_cfunc_wrapper=True
+    )(function)
     cache_file: Any = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
     if cache_file is not None and hasattr(cache_file, "_source_stamp"):
         cache_file._source_stamp = STAMP

@@ -98,7 +98,7 @@ _LOCAL, _PARTS, _COMPOSING, BEGIN = range(4)
 """W_STAGE: the state's local row is being made, those of large exits, the row itself, or nothing yet."""
 
 
-@inlined
+@kernel
 def bytes_of_rows(w: Int64, words: int) -> int:
     """Bytes that rows, and what is memoised for them, take."""
     rows = w[W_ROWS] - w[W_FIRST]
