@@ -49,11 +49,6 @@ def inlined(function: F) -> F:
     return _compiled(function, inline=True)
 
 
-def pasted(function: F) -> F:
-    """A piece of a kernel that gives an array: it is part of its callers before they are compiled."""
-    return cast(F, numba.njit(inline="always")(function))
-
-
 def _compiled(function: F, *, inline: bool = False, counted: bool = False) -> F:
     compiled = numba.njit(
         cache=True, nogil=True, error_model="numpy", forceinline=inline, _nrt=counted, no_cfunc_wrapper=True
