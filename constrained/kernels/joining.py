@@ -141,7 +141,7 @@ def _expanded(
     for byte in range(256):
         scratch[counts + byte] = 0
     for at in range(first, end):
-        scratch[counts + bytes_[scratch[at]]] += 1
+        scratch[counts + np.int64(bytes_[scratch[at]])] += 1
     made = w[W_JOINED]
     place = end
     for byte in range(256):
@@ -153,7 +153,7 @@ def _expanded(
             place += here
             made += 1
     for at in range(first, end):
-        byte = bytes_[scratch[at]]
+        byte = np.int64(bytes_[scratch[at]])
         scratch[scratch[counts + byte]] = scratch[at]
         scratch[counts + byte] += 1
     count = made - w[W_JOINED]
