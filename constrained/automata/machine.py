@@ -15,20 +15,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from constrained.automata.declarations import Declarations
 from constrained.automata.machine_kernels import FIRST_MEMO, copied_memo, load_kernels
 from constrained.automata.object_tables import ObjectTables
 from constrained.automata.transitions import Transitions
 from constrained.kernels import tables as t
 from constrained.kernels.branches import (
-    ALL_WIDE,
-    ANY_NUMBER,
-    ASCII_KNOWN,
-    COUNTED,
-    IS_STRING,
     L_KNOWN,
-    MOST_SHIFT,
     NOT_KEPT,
-    READS_KEYS,
 )
 from constrained.kernels.handles import T_ACTIONS, T_MAPS, T_MEMO_USED, T_STATES, TABLES, handles_of
 from constrained.kernels.machine import memo_find, memo_insert
@@ -64,10 +58,9 @@ class Run(Protocol):
 _ACTIONS_PER_STATE = 6
 _MAPS = 1 << 16
 _STATES_AT_ONCE = 1024
-_LOW_HALF = (1 << 64) - 1
 
 
-class Machine:
+class Machine(Declarations):
     """States, transitions and the memo of pops.
 
     Arrays are reserved at their full size (memory is used only where it is written), so they never move while kernels
@@ -302,50 +295,6 @@ class Machine:
             memo_insert(self.memo, memo_key, found)
             self.memo_used[0] += 1
         return found
-
-    def rest_on(self, state: int, base: int, slack: int) -> None:
-        """Declare that `state` cannot be told from `base` by looking at `slack` more bytes or fewer.
-
-        With a slack of 0 the base only helps: walks of both run in step where they have become equal.  Frames that have
-        a base are left by consuming a byte (never by a byte that belongs to the frame below).
-        """
-        if base != state:
-            self.states[state, t.S_BASE] = base
-            self.states[state, t.S_SLACK] = slack
-
-    def loop_wide(self, state: int, flags: int = ALL_WIDE) -> None:
-        """Declare that characters outside ASCII lead back to `state`, or to what soon cannot be told from it.
-
-        `flags`: all of them, or MOST_WIDE, all but some of `tables.WIDE_SPACES`.
-        """
-        self.loops[state, L_KNOWN] |= np.uint64(flags)
-
-    def counts(self, state: int, ascii_bits: int, wide: int, most: int | None) -> None:
-        """Declare that any text of up to `most` characters (None: of any number) may follow in `state`, and no longer one.
-
-        A text of those ASCII characters whose bits are set and of others as `wide` says (0, or as for `loop_wide`); `state` is
-        one between characters.
-        """
-        limit = ANY_NUMBER if most is None else min(most, ANY_NUMBER)
-        flags = ASCII_KNOWN | COUNTED | wide | (limit << MOST_SHIFT)
-        known = np.uint64(flags) | (self.loops[state, L_KNOWN] & np.uint64((1 << MOST_SHIFT) - 1))
-        self.loops[state] = (ascii_bits & _LOW_HALF, ascii_bits >> 64, known)
-
-    def is_string(self, state: int) -> None:
-        """Declare that `state` is one inside a string, between two characters: its local row may be kept on disk."""
-        self.loops[state, L_KNOWN] |= np.uint64(IS_STRING)
-
-    def open(self, state: int, kind: int) -> None:
-        """Declare that `state`, which has no base, stands for several that a text will tell apart (`OPEN_HERE`, `OPEN_AHEAD`)."""
-        self.states[state, t.S_SLACK] = kind
-
-    def reads_keys(self, state: int) -> None:
-        """Declare that the keys of its object say what `state`, which is open and follows a comma, stands for."""
-        self.loops[state, L_KNOWN] |= np.uint64(READS_KEYS)
-
-    def is_open(self, state: int) -> bool:
-        """Whether `state` stands for several that a text will tell apart."""
-        return bool(t.OPEN_HERE <= self.states[state, t.S_SLACK] < 0)
 
     def reserve_memo(self, more: int) -> None:
         """Make room for `more` entries at a load of at most one half."""
