@@ -199,15 +199,10 @@ class Committed:
 
     def _supply(self, status: int, missing: int, outcome: int) -> bool:
         """Make what a kernel says is missing in the machine; False if that is not what the status says."""
-        machine = self._machine
-        if status == t.UNKNOWN_STATE:
-            with machine.lock, machine.timed:
-                machine.expand(missing)
-        elif status == t.UNKNOWN_POP:
-            with machine.lock, machine.timed:
-                machine.resolve(missing, outcome)
-        else:
+        if status not in (t.UNKNOWN_STATE, t.UNKNOWN_POP):
             return False
+        with self._machine.lock, self._machine.timed:
+            self._machine.supply(status, missing, outcome)
         return True
 
     def _too_deep(self) -> LimitExceeded:

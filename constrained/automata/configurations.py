@@ -6,7 +6,7 @@ is imported, how such states are bounded; where it is not, there are no such sta
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from constrained.kernels.survey import FAR
@@ -24,6 +24,16 @@ COSTS: list[Callable[[Machine, Callable[[bytes], int], Callable[[int], int]], Ca
 """(machine, tokens that spell a text, cost of a state) -> the cost of states of a kind, None for others."""
 
 P = TypeVar("P")
+
+
+def frames_above(stack: Stack, known: Container[Stack]) -> list[Any]:
+    """The stacks from the lowest that is not `known` up to `stack`, one frame more each; the empty one is known."""
+    found = []
+    while stack not in known:
+        assert stack is not None
+        found.append(stack)
+        stack = stack[1]
+    return found[::-1]
 
 
 class ConfigurationBounds:
@@ -52,19 +62,12 @@ class ConfigurationBounds:
 
     def below(self, stack: Stack) -> int:
         """Bytes that the frames of a stack take at least."""
-        missing = []
-        rest = stack
-        while rest not in self._below:
-            assert rest is not None
-            missing.append(rest)
-            rest = rest[1]
-        total = self._below[rest]
-        for one in reversed(missing):
+        for one in frames_above(stack, self._below):
             then = one[0]
             key = self.machine.key(then) if then >= 0 else ()
             if key and key[0] in BOUNDS:  # what is gone back to knows of all that follows
                 total = BOUNDS[key[0]](self, one[1], *key[1:])
             else:
-                total += self._bounds.of(then if then >= 0 else -1 - then)
+                total = self._below[one[1]] + self._bounds.of(then if then >= 0 else -1 - then)
             self._below[one] = min(FAR, total)
         return self._below[stack]

@@ -93,12 +93,6 @@ class ObjectFrame(Frame):
             self._indices = {outcome: index for index, outcome in enumerate(outcomes)}
         return self._spelled
 
-    @property
-    def spelled_words(self) -> tuple[list[bytes], list[int], list[int]]:
-        """`spelled`, which has been asked for before."""
-        assert self._spelled is not None
-        return self._spelled
-
     def index_of(self, outcome: int) -> int:
         """For the sole plan, the property with the outcome of a key; some key frame has been made before."""
         return self._indices[outcome]

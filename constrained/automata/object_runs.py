@@ -52,24 +52,20 @@ class ObjectRun:
         first: the first of them.
     """
 
-    __slots__ = ("_frame", "_plan", "_tables", "_words", "first", "number")
+    __slots__ = ("_frame", "_order", "_outcomes", "_plan", "_tables", "_words", "first", "number")
 
     def __init__(self, machine: Machine, frame: ObjectFrame, plan: OrderedPlan, gap: int) -> None:
         self._frame = frame
         self._plan = plan
         self._tables = machine.objects
-        self._words, outcomes, order = frame.spelled(machine)
+        self._words, self._outcomes, self._order = frame.spelled(machine)
         spellings = np.frombuffer(b"".join(self._words) or b'"', dtype=np.uint8)
         lengths = np.array([len(word) for word in self._words], dtype=np.int64)
         needed = np.array([one.required for one in plan.properties], dtype=np.int64)
         about = np.array([gap, outcome_of(machine, 1 << frame.owners[0])], dtype=np.int64)
         self.first = machine.state_count
-        self.number = int(
-            add_object(
-                machine.handles, spellings, lengths, np.array(outcomes, dtype=np.int64), np.array(order, dtype=np.int64), needed,
-                about,
-            )
-        )  # fmt: skip
+        outcomes, order = (np.array(numbers, dtype=np.int64) for numbers in (self._outcomes, self._order))
+        self.number = int(add_object(machine.handles, spellings, lengths, outcomes, order, needed, about))
         if self.number < 0:
             raise machine.full()
         self._tables.hold(self.number, self)
@@ -88,7 +84,7 @@ class ObjectRun:
 
     def names_key(self, kind: int, record: list[int], offset: int) -> Key:
         """See `Held`."""
-        words, outcomes, order = self._frame.spelled_words
+        words, outcomes, order = self._words, self._outcomes, self._order
         low, high, depth, inside = record[o.R_LOW], record[o.R_HIGH], record[o.R_DEPTH], record[o.R_INSIDE]
         colons = self.first + AFTER_KEY * (len(words) + 1)
         if kind == o.IN_NAME:

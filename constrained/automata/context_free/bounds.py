@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from constrained.automata import code_points
-from constrained.automata.configurations import BOUNDS, ConfigurationBounds
+from constrained.automata.configurations import BOUNDS, ConfigurationBounds, frames_above
 from constrained.automata.context_free.embedded import expand_leave
 from constrained.automata.context_free.hypotheses import Outcome
 from constrained.automata.context_free.parser import Parser
@@ -41,13 +41,7 @@ class ContextFreeBounds:
 
     def pend(self, stack: Stack) -> Pend:
         """What reductions cost that go on at the top of `stack`."""
-        missing = []
-        rest = stack
-        while rest not in self._pends:
-            assert rest is not None
-            missing.append(rest)
-            rest = rest[1]
-        for number, one in enumerate(reversed(missing), 1):
+        for number, one in enumerate(frames_above(stack, self._pends), 1):
             made = self._made(one)
             self._pends[one] = made
             if not number % _EAGER:

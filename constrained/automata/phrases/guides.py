@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from constrained.automata.configurations import BOUNDS, COSTS, PASSED_ON, ConfigurationBounds
+from constrained.automata.configurations import BOUNDS, COSTS, PASSED_ON, ConfigurationBounds, frames_above
 from constrained.automata.machine import Machine
 from constrained.automata.phrases.keys import expand_followed, expand_passing, plain_return, resolve_followed
 from constrained.kernels.survey import FAR
@@ -23,16 +23,9 @@ class _Inside:
 
     def stack(self, stack: Stack) -> Stack:
         """The stack without what has been read of phrases."""
-        missing = []
-        rest = stack
-        while rest not in self._known:
-            assert rest is not None
-            missing.append(rest)
-            rest = rest[1]
-        found = self._known[rest]
-        for one in reversed(missing):
-            found = self._known[one] = (plain_return(self._machine, one[0]), found)
-        return found
+        for one in frames_above(stack, self._known):
+            self._known[one] = (plain_return(self._machine, one[0]), self._known[one[1]])
+        return self._known[stack]
 
 
 def _followed(bounds: ConfigurationBounds, stack: Any, phrased: Any, state: int, read: int, _context: int) -> int:
