@@ -47,6 +47,7 @@ from constrained.kernels.tables import (
     R_IDS_END,
     R_MORE,
     R_MORE_END,
+    R_NUMBER,
     R_OPEN,
     REJECTED,
     S_ACTIONS,
@@ -345,6 +346,7 @@ def compose(
     rows[at, R_MORE] = w[W_POOL_START]
     rows[at, R_MORE_END] = pool_top
     rows[at, R_OPEN] = 0
+    rows[at, R_NUMBER] = w[W_ROWS]
     w[W_FOUND] = w[W_ROWS]
     w[W_ROWS] += 1
     w[W_POOL] = pool_top

@@ -37,7 +37,7 @@ from constrained.kernels.machine import (
 )
 from constrained.kernels.object_keys import K_BRACE
 from constrained.kernels.rows import expand_row
-from constrained.kernels.tables import C_DEPTH, C_RETURN, CELL_COLUMNS, R_OPEN, REJECTED
+from constrained.kernels.tables import C_DEPTH, C_RETURN, CELL_COLUMNS, R_NUMBER, R_OPEN, REJECTED
 
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
@@ -224,12 +224,19 @@ def commit_token(handles: Int64, memo: Int64, own: Int64, registers: Int64, toke
 
 
 @inlined
+def _is_row(rows: Int32, first: int, number: int) -> bool:
+    """Whether row `number` is one of the tables: neither of an earlier generation nor of one that has begun meanwhile."""
+    at = number - first
+    return 0 <= at < rows.shape[0] and rows[at, R_NUMBER] == number  # type: ignore[no-any-return]
+
+
+@inlined
 def _written(handles: Int64, number: int, row: UInt32) -> int:
-    first = handles[T_FIRST, 0]
-    if number < first:
+    rows, first = int32_rows(handles, T_ROWS), handles[T_FIRST, 0]
+    if not _is_row(rows, first, number):
         return -1
     expand_row(
-        int32_rows(handles, T_ROWS),
+        rows,
         uint32_rows(handles, T_DENSE),
         int32_items(handles, T_POOL),
         number - first,
@@ -268,11 +275,16 @@ def write_batch(handles: Int64, places: Int64, store: int, batch: UInt32) -> int
         if registers[M_FINISHED] and registers[M_STORE] == store:
             for word in range(batch.shape[1]):
                 batch[place, word] = 0
-        elif registers[M_STORE] != store or registers[M_BUDGETED] or number < first or rows[number - first, R_OPEN]:
+        elif (
+            registers[M_STORE] == store
+            and not registers[M_BUDGETED]
+            and _is_row(rows, first, number)
+            and not rows[number - first, R_OPEN]
+        ):
+            expand_row(rows, dense, pool, number - first, batch[place])
+        else:
             places[left] = place
             left += 1
-        else:
-            expand_row(rows, dense, pool, number - first, batch[place])
     return left
 
 

@@ -78,9 +78,9 @@ LOCAL_COLUMNS = 12
 """A local row: its base, or -1, and a list of tokens in the pool; its exits; 1 if there are more tokens, which the text has to
 tell; how many nodes a walk of the exits came to.  L_PREPARED: 1 if the exits are there a second time in two parts, those
 joined (`kernels.joining`) and large ones (`kernels.leaving`); -1 if they cannot be."""
-R_DENSE, R_IDS, R_IDS_END, R_MORE, R_MORE_END, R_OPEN = range(6)
-ROW_COLUMNS = 6
-"""A row: its base, or -1; two lists of tokens in the pool; 1 if there are more tokens, which the text has to tell."""
+R_DENSE, R_IDS, R_IDS_END, R_MORE, R_MORE_END, R_OPEN, R_NUMBER = range(7)
+ROW_COLUMNS = 7
+"""A row: its base, or -1; two lists of tokens in the pool; 1 if there are more tokens, which the text has to tell; its number."""
 
 OPEN_BIT = 1 << 30
 """Flag of an exit's outcome: the way there depends on text."""

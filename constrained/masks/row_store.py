@@ -63,7 +63,7 @@ class RowStore:
         tokens: the tables of the vocabulary.
         machine: the machine whose states rows are for.
         rows: the generation in use.  A number that was found before `rows` is read is a row of it iff it is `rows.first`
-            or more.
+            or more; one that was found afterwards may be of a generation that has begun meanwhile, which kernels see.
         handles: the tables that never change, those of the machine among them.
         tally: rows found by all matchers.
     """

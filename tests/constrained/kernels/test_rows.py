@@ -37,8 +37,8 @@ def test_a_row_is_its_base_with_the_listed_tokens_flipped(
     ids, rest = sorted(flipped), sorted(more)
     pool = np.array([99, *ids, 99, *rest, 99], dtype=np.int32)
     first = len(ids) + 2
-    entry = [-1 if base is None else 1, 1, 1 + len(ids), first, first + len(rest), 0]
-    rows = np.array([[-1, 0, 0, 0, 0, 0], entry], dtype=np.int32)
+    entry = [-1 if base is None else 1, 1, 1 + len(ids), first, first + len(rest), 0, FIRST + 1]
+    rows = np.array([[-1, 0, 0, 0, 0, 0, FIRST], entry], dtype=np.int32)
     row = np.full(3, 0xFFFFFFFF, dtype=np.uint32)
     assert h.write_numbered(held(rows, dense, pool), FIRST + 1, row) == FIRST + 1
     expected = (base or set()) ^ flipped ^ more
@@ -46,7 +46,7 @@ def test_a_row_is_its_base_with_the_listed_tokens_flipped(
 
 
 PLACES = st.tuples(
-    st.integers(-1, FIRST + 3), st.booleans(), st.sampled_from([0, 0, 0, 1]), st.sampled_from([4, 4, 4, 5])
+    st.integers(-1, FIRST + 5), st.booleans(), st.sampled_from([0, 0, 0, 1]), st.sampled_from([4, 4, 4, 5])
 )
 """Row number, whether an end token was committed, whether there is a budget, the number of the store."""
 
@@ -57,9 +57,17 @@ def test_rows_of_a_batch_are_written_as_one_by_one(
 ) -> None:
     dense = np.full((1, 3), 0x55555555, dtype=np.uint32)
     pool = np.array([token for tokens in listed for token in sorted(tokens)], dtype=np.int32)
-    rows, at = np.zeros((4, t.ROW_COLUMNS), dtype=np.int32), 0
+    rows, at = np.zeros((5, t.ROW_COLUMNS), dtype=np.int32), 0  # the fifth is not written yet
     for number, tokens in enumerate(listed):
-        rows[number] = (number % 2 - 1, at, at + len(tokens), 0, 0, number == 3)  # the last one has open tokens
+        rows[number] = (
+            number % 2 - 1,
+            at,
+            at + len(tokens),
+            0,
+            0,
+            number == 3,
+            FIRST + number,
+        )  # the last one has open tokens
         at += len(tokens)
     handles = held(rows, dense, pool)
     batch = np.full((len(places), 3), 7, dtype=np.uint32)
@@ -69,11 +77,11 @@ def test_rows_of_a_batch_are_written_as_one_by_one(
     left = asked[: h.write_batch(handles, asked, 4, batch)].tolist()
     for place, ((number, finished, budgeted, store), row) in enumerate(zip(places, batch, strict=True)):
         alone = np.full(3, 7, dtype=np.uint32)
-        assert h.write_numbered(handles, number, alone) == (number if number >= FIRST else -1)
+        assert h.write_numbered(handles, number, alone) == (number if FIRST <= number <= FIRST + 3 else -1)
         if store == 4 and finished:
             assert not row.any()
             assert place not in left
-        elif store != 4 or budgeted or number < FIRST or number == FIRST + 3:
+        elif store != 4 or budgeted or number < FIRST or number >= FIRST + 3:
             assert (row == 7).all()
             assert place in left
         else:
@@ -83,11 +91,11 @@ def test_rows_of_a_batch_are_written_as_one_by_one(
 
 
 def test_a_found_row_is_written_if_it_is_there() -> None:
-    rows = np.array([[-1, 0, 2, 0, 0, 0]], dtype=np.int32)
+    rows = np.array([[-1, 0, 2, 0, 0, 0, FIRST], [0, 0, 0, 0, 0, 0, 0]], dtype=np.int32)
     handles = held(rows, np.zeros((1, 3), dtype=np.uint32), np.array([1, 40], dtype=np.int32))
     registers = np.zeros(REGISTERS, dtype=np.int64)
     row = np.full(3, 5, dtype=np.uint32)
-    for number in (-1, 0, FIRST - 1):
+    for number in (-1, 0, FIRST - 1, FIRST + 1, FIRST + 2, FIRST + 900):  # the last three are of a later generation
         registers[M_ROW] = number
         assert h.write_found(handles, registers, row) == -1
         assert row.tolist() == [5, 5, 5]

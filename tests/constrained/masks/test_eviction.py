@@ -16,6 +16,7 @@ from constrained import JsonSchema, Lark, Limits, Matcher, Regex, Vocabulary, fi
 from constrained.compile import Constraint
 from constrained.device import BatchRows, TableMirror
 from constrained.kernels import handles
+from constrained.kernels.ahead import rows_there_and_back
 from constrained.masks.row_store import RowStore
 from grammars.errors import LimitExceeded
 from tests.constrained.languages import SMALL, constraint_on
@@ -149,6 +150,28 @@ def test_two_hundred_schemas_in_eight_threads_have_the_masks_of_one_thread() -> 
 
     assert in_eight_threads(work) == []
     assert shared.counters().evictions > 100
+
+
+def test_masks_ahead_with_the_tables_from_before_an_eviction_are_right() -> None:
+    store = RowStore(WORDS, SMALL)
+    constraint = constraint_on(store, JsonSchema({"type": "string", "maxLength": 3}), WORDS)
+    ids = [ord('"'), ord("a"), ord("b")]
+    expected = np.empty((4, WORDS.row_words), dtype=np.uint32)
+    constraint.matcher().masks_ahead(ids, expected)
+    before = store.rows
+    store.evict()
+    got = np.zeros_like(expected)
+    constraint.matcher().masks_ahead(ids, got)
+    assert np.array_equal(got, expected)
+    matcher, numbers = constraint.matcher(), np.empty(4, dtype=np.int64)
+    assert matcher.row_here()[1] >= store.rows.first
+    found = rows_there_and_back(  # as if the eviction had come after the tables were looked up
+        store.handles, before.handles, store.machine.memo, matcher._own, matcher._registers,
+        np.array(ids, dtype=np.int64), numbers, got,
+    )  # fmt: skip
+    assert found == 0
+    matcher.masks_ahead(ids, got)
+    assert np.array_equal(got, expected)
 
 
 def mask(matcher: Matcher) -> NDArray[np.uint32]:
