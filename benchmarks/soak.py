@@ -61,7 +61,7 @@ class Soak:
             try:
                 await self.send(kind.__name__, body, check, leave)
             except httpx.HTTPError as error:
-                self.fail("transport", body, repr(error))
+                self.fail("transport", body, causes(error))
             self.done += 1
 
     async def send(self, name: str, body: dict[str, Any], check: Any, leave: bool) -> None:
@@ -115,6 +115,15 @@ class Soak:
             check(message, reason)
         except Exception as error:
             self.fail(f"invalid ({type(error).__name__}: {str(error)[:100]})", body, message)
+
+
+def causes(error: BaseException | None) -> str:
+    """An error and what brought it about."""
+    found = []
+    while error is not None:
+        found.append(repr(error))
+        error = error.__cause__ or error.__context__
+    return " <- ".join(found)
 
 
 def add(message: dict[str, Any], choice: dict[str, Any]) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Self
 
+from constrained.mailbox import Mailbox, Tokens, mailbox_of
 from constrained.prompts import Prompt
 from constrained.requests import TextRequest
 from constrained.results import Generation, StreamEvent
@@ -17,6 +18,9 @@ from engine.generation import Token
 
 if TYPE_CHECKING:
     from constrained.llm import LLM
+
+_MOST_AT_ONCE = 16
+"""Tokens that a reader who is behind takes before it lets other tasks go on: a queue that is not empty never waits."""
 
 
 class AsyncTextStream(AsyncIterator[StreamEvent]):
@@ -37,9 +41,10 @@ class AsyncTextStream(AsyncIterator[StreamEvent]):
         self._priority = priority
         self._text: TextRequest | None = None
         self._handle: RequestHandle | None = None
-        self._tokens: asyncio.Queue[Token | None] = asyncio.Queue()
+        self._tokens: Tokens = asyncio.Queue()
         self._pieces: list[str] = []
         self._ended = False
+        self._behind = 0
         self.written = 0
 
     async def start(self) -> Self:
@@ -53,8 +58,8 @@ class AsyncTextStream(AsyncIterator[StreamEvent]):
             text, request = await asyncio.to_thread(self._prepare)
             self._text, self._handle = text, self._llm.engine.enqueue(request)
             # Holding the queue and not the stream: a stream that nobody holds any more cancels its request.
-            events, tokens = asyncio.get_running_loop(), self._tokens
-            self._handle.listen(lambda token: _post(events, tokens, token))
+            mailbox, tokens = mailbox_of(asyncio.get_running_loop()), self._tokens
+            self._handle.listen(lambda token: _post(mailbox, tokens, token))
         return self
 
     async def __anext__(self) -> StreamEvent:
@@ -69,6 +74,10 @@ class AsyncTextStream(AsyncIterator[StreamEvent]):
         if self._ended:
             raise StopAsyncIteration
         try:
+            if not self._tokens.empty():
+                self._behind += 1
+                if self._behind % _MOST_AT_ONCE == 0:
+                    await asyncio.sleep(0)
             token = await self._tokens.get()
         except asyncio.CancelledError:
             self._handle.cancel()
@@ -118,10 +127,7 @@ class AsyncTextStream(AsyncIterator[StreamEvent]):
         return text, self._llm.engine.engine.prepare(text.ids, **text.arguments, priority=self._priority)
 
 
-def _post(events: asyncio.AbstractEventLoop, tokens: asyncio.Queue[Token | None], token: Token | None) -> None:
+def _post(mailbox: Mailbox, tokens: Tokens, token: Token | None) -> None:
     """Called in the engine's thread; a loop that is closed listens no more, which cancels the request."""
-    if token is None:
-        with suppress(RuntimeError):
-            events.call_soon_threadsafe(tokens.put_nowait, token)
-    else:
-        events.call_soon_threadsafe(tokens.put_nowait, token)
+    with suppress(RuntimeError) if token is None else nullcontext():
+        mailbox.post(tokens, token)

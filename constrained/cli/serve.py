@@ -19,6 +19,9 @@ _STEP_SEARCHES = 60_000
 """About as many kilobytes of languages that one step of a request may leave behind."""
 _SECONDS_TO_TELL = 5
 """Behind the grace: clients are told that their answers were cancelled."""
+_SECONDS_OF_A_TURN = 1e-4
+"""That a thread may keep the interpreter while others wait for it.  The engine's gives it away some hundred times in a step,
+in each operation of the model; with Python's 5 ms, a schema that another thread works out would make a step four times as long."""
 KEEP_ALIVE_SECONDS = 75
 """That a connection may be idle: longer than clients keep theirs (5 s in httpx), or they would send into one that is closed."""
 
@@ -91,6 +94,7 @@ def run(options: argparse.Namespace) -> int:
         http=BoundedConnection, lifespan="on",
     )  # fmt: skip
     server = _server(config, app.state.server, options.grace)
+    sys.setswitchinterval(_SECONDS_OF_A_TURN)
     with _ended_by_signals():
         server.run()
     failure = app.state.server.failure

@@ -169,8 +169,14 @@ class BatchEngine:
             request.error = error
         self._leave(request)
 
-    def step(self) -> bool:
-        """One step of all that run; false where there was nothing to do."""
+    def step(self, begun: Callable[[Sequence[Request]], None] = lambda _: None) -> bool:
+        """One step of all that run; false where there was nothing to do.
+
+        Prompts go first: a request whose prompt is short has its first token before the others' forward pass.
+
+        Args:
+            begun: called with the requests that have just got their first tokens.
+        """
         for request in [*self.scheduler.running, *self.scheduler.waiting]:
             if request.cancel is not None and request.cancel.is_set():
                 self.cancel(request)
@@ -182,27 +188,42 @@ class BatchEngine:
             self._draft(plan.decoding)
         decoding = [request for request in plan.decoding if not request.is_finished]
         whole = [request.pending == count for request, count in zip(plan.prefilling, plan.counts, strict=True)]
-        ready = [*decoding, *compress(plan.prefilling, whole)]
+        prompts = list(compress(plan.prefilling, whole))
+        # Behind a prompt the mask is there but where its blocks were taken away in the middle of the text.
+        first = prompts if all(request.settled for request in prompts) else []
+        ready = decoding if first else [*decoding, *prompts]
         logits: list[Tensor] = []
         with self._masks.beside([request for request in ready if not request.settled]):
-            if decoding:
-                logits.append(self._decode(decoding))
             if plan.prefilling:
                 rows = self._prefill(plan.prefilling, plan.counts)
                 places = [at for at, done in enumerate(whole) if done]
                 logits.append(rows if all(whole) else rows[upload(places, rows.device, torch.int64)])
+                if first:
+                    self._finish(first, logits.pop())
+                    begun(first)
+            if decoding:
+                logits.insert(0, self._decode(decoding))
         drawing = [request for request in ready if not request.is_finished]
         # Where nobody's mask has failed, the logits of the first draw lie there as they are wanted.
-        first = None
+        together = None
         if drawing and len(drawing) == len(ready):
-            first = logits[0] if len(logits) == 1 else torch.cat(logits)
+            together = logits[0] if len(logits) == 1 else torch.cat(logits)
+        self._finish(ready, together)
+        return True
+
+    def _finish(self, ready: Sequence[Request], logits: Tensor | None = None) -> None:
+        """Draws for those whose logits are there, as long as drafts hold, and concludes their step.
+
+        Args:
+            logits: those of the first draw of all, [requests, vocab]; `None`: they are taken from each.
+        """
+        drawing = [request for request in ready if not request.is_finished]
         while drawing:
-            self._drawing.draw(drawing, first)
-            first = None
+            self._drawing.draw(drawing, logits)
+            logits = None
             drawing = [request for request in drawing if request.block.is_open and not request.is_finished]
         for request in ready:
             self._conclude(request)
-        return True
 
     def run(self) -> None:
         """Steps until every request is finished."""

@@ -180,7 +180,7 @@ class EngineLoop:
             self.engine.cancel(handle.request)
             handle.deliver()  # who waits for its end need not wait for the others' next step
         try:
-            self.engine.step()
+            self.engine.step(self._deliver_first)
         except Exception as error:
             self._fail(error)
         for handle in self._live:
@@ -189,6 +189,13 @@ class EngineLoop:
             self._live = [handle for handle in self._live if not handle.is_done]
             self._changed.notify_all()
         return True
+
+    def _deliver_first(self, requests: Sequence[Request]) -> None:
+        """Hands out first tokens while the step that they were drawn in goes on."""
+        fresh = set(requests)
+        for handle in self._live:
+            if handle.request in fresh:
+                handle.deliver()
 
     def _fail(self, error: Exception) -> None:
         """A step that went wrong ends all that took part in it; those that wait go on."""

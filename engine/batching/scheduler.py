@@ -162,13 +162,11 @@ class Scheduler:
             request.cached += found
 
     def _next_prompts(self) -> tuple[tuple[Request, ...], tuple[int, ...]]:
-        """Of the prompts that are not computed yet: a chunk of the oldest, and as many whole ones of about its length or
-        less as fit into a chunk beside it, padding included."""
+        """A chunk of the prompt whose turn it is, and as many whole ones of about its length or less as fit into a chunk
+        beside it, padding included."""
         chosen: list[Request] = []
         counts: list[int] = []
-        for request in self.running:
-            if request.pending == 1:
-                continue
+        for request in self._prompts_in_turn():
             self._reuse(request)  # what was computed for others since it came
             longest = max([*counts, min(request.pending, self.chunk)])
             if chosen and (request.pending > self.chunk or longest * (len(chosen) + 1) > self.chunk):
@@ -176,6 +174,16 @@ class Scheduler:
             chosen.append(request)
             counts.append(min(request.pending, self.chunk))
         return tuple(chosen), tuple(counts)
+
+    def _prompts_in_turn(self) -> list[Request]:
+        """Those whose prompts are not computed yet, the oldest first; in every other step the one with least left, so that
+        short prompts do not wait until long ones are through, nor long ones for ever."""
+        prompts = [request for request in self.running if request.pending != 1]
+        if prompts and self._clock % 2:
+            shortest = min(prompts, key=lambda request: request.pending)
+            prompts.remove(shortest)
+            prompts.insert(0, shortest)
+        return prompts
 
     def _make_room(self) -> None:
         """Takes their blocks from the last in order until the others can take their next step."""

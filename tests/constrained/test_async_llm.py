@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 import pytest
@@ -66,6 +66,27 @@ def test_the_events_of_a_stream_join_to_its_text(random_llm: LLM) -> None:
     assert "".join(event.text for event in seen) == generation.text
     assert [event.token_id for event in seen] == generation.token_ids
     assert written == len(generation.text) == 6
+
+
+def test_a_reader_who_is_behind_lets_other_tasks_go_on(random_llm: LLM) -> None:
+    async def read() -> tuple[int, int]:
+        stream = await AsyncLLM(random_llm).stream("go", Regex("[a-z]{60}"), max_tokens=61, sampling=HOT).start()
+        assert stream._handle is not None
+        await asyncio.to_thread(stream._handle.wait)
+        await asyncio.sleep(0)  # all of it has come
+        seen, seen_by_other = 0, []
+        other = asyncio.create_task(_call(lambda: seen_by_other.append(seen)))
+        async for _ in stream:
+            seen += 1
+        await other
+        return seen, seen_by_other[0]
+
+    count, at = _run(read())
+    assert count > 20 and at < 20
+
+
+async def _call(function: Callable[[], None]) -> None:
+    function()
 
 
 def test_a_task_that_is_cancelled_cancels_its_request(random_llm: LLM) -> None:

@@ -98,6 +98,27 @@ def test_a_request_joins_while_others_decode_and_no_token_of_theirs_waits_for_it
     assert len(first.tokens) == before + 5 and len(late.tokens) == 21
 
 
+def test_first_tokens_are_handed_out_before_the_others_go_on(random_model: Model) -> None:
+    engine = _engine(random_model)
+    early = engine.add(PROMPTS[0], max_new_tokens=8, eos_token_ids=[])
+    engine.step()
+    late = engine.add(PROMPTS[3], max_new_tokens=1, eos_token_ids=[])
+    seen: list[tuple[list[Request], int, int, bool]] = []
+    engine.step(
+        lambda first: seen.append(
+            (list(first), len(late.sequence.output), len(early.sequence.output), late.is_finished)
+        )
+    )
+    assert seen == [([late], 1, 1, True)]
+    assert len(early.sequence.output) == 2
+    engine.step(lambda first: seen.append((list(first), 0, 0, False)))
+    assert len(seen) == 1  # nobody begins in a step without a prompt
+    engine.run()
+    alone = generate(random_model, PROMPTS[0], max_new_tokens=8, eos_token_ids=[]).result()
+    assert engine.result(early).token_ids == alone.token_ids
+    assert engine.pool.manager.used == 0
+
+
 def test_a_prompt_that_begins_like_an_earlier_one_is_not_computed_again(random_model: Model) -> None:
     engine = _engine(random_model, chunk=64)
     prefix = list(range(3, 35))

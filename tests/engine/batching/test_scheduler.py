@@ -127,6 +127,23 @@ def test_short_prompts_share_a_forward_pass(random_model: Model) -> None:
         assert engine.result(request).token_ids == alone.token_ids
 
 
+def test_a_short_prompt_does_not_wait_until_long_ones_are_through_nor_they_for_ever(random_model: Model) -> None:
+    engine = _engine(random_model, chunk=8, blocks=200, prefix_cache=False)
+    long = [engine.add([5 + at] * 80, max_new_tokens=2, eos_token_ids=[]) for at in range(3)]  # ten chunks each
+    engine.step()
+    short = engine.add([9, 8, 7], max_new_tokens=2, eos_token_ids=[])
+    for _ in range(2):
+        engine.step()
+    assert len(short.sequence.output) >= 1
+    while not all(request.is_finished for request in long):
+        engine.add([9, 8, 7], max_new_tokens=1, eos_token_ids=[])  # short ones come all the time
+        assert engine.step()
+        assert engine.steps < 80
+    alone = generate(random_model, [9, 8, 7], max_new_tokens=2, eos_token_ids=[]).result()
+    _run(engine)
+    assert engine.result(short).token_ids == alone.token_ids
+
+
 def test_rows_with_logits_that_are_no_numbers_leave_none_behind(
     random_model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
