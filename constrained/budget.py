@@ -237,14 +237,14 @@ class Budget:
         """
         if token == self._kept:
             return True
-        state, stack = matcher.configuration_after(token)
-        if stack is not None and len(stack) == 3:
-            self._textual.add(state)
-            if self._looks_left <= 0:
-                return False
-            self._looks_left -= 1
         most = self.left(len(self._plans)) - 2
         try:
+            state, stack = matcher.configuration_after(token)
+            if stack is not None and len(stack) == 3:
+                self._textual.add(state)
+                if self._looks_left <= 0:
+                    return False
+                self._looks_left -= 1
             return len(self._completions.tokens(state, stack)) <= most or self._bytes_of(state, stack) <= most
         except LimitExceeded:
             return False  # how it could end is not known

@@ -25,8 +25,6 @@ from grammars.memory import remembered
 Word = tuple[bytes, int]
 """The bytes of a name up to and including the closing quote, and the state or outcome that it leads to."""
 
-DECLARED = 1 << 22
-"""Outcomes of a key frame from here on are numbers of names (`name_number`); below, bit sets of languages."""
 BARRED = -1
 """The outcome of a name that may not come."""
 

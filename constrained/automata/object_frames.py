@@ -7,9 +7,10 @@ from typing import Any
 
 from constrained.automata.children import MANY, Progress, Wanted
 from constrained.automata.frame import Frame
-from constrained.automata.keys import DECLARED, encoded_key, name_numbers
+from constrained.automata.keys import encoded_key, name_numbers
 from constrained.automata.linked_members import LinkedMembers, Members, Plan, property_plan
 from constrained.automata.machine import Machine
+from constrained.automata.outcomes import DECLARED
 from constrained.automata.pending import Pending
 from constrained.automata.property_plans import NO_NAMES, OrderedPlan, loose_end, seen_names, unknown_names
 from constrained.automata.style import Style

@@ -7,7 +7,6 @@ from typing import Any
 from constrained.automata.children import Indices, Progress, Wanted, distinct, survivors
 from constrained.automata.keys import (
     BARRED,
-    DECLARED,
     encoded_key,
     key_beside,
     key_start,
@@ -17,7 +16,7 @@ from constrained.automata.keys import (
 )
 from constrained.automata.machine import Machine
 from constrained.automata.object_frames import ObjectFrame, is_open, loose
-from constrained.automata.outcomes import holds_of, outcome_of
+from constrained.automata.outcomes import DECLARED, holds_of, outcome_of
 from constrained.automata.pending import Pending
 from constrained.automata.property_plans import AGAIN, OrderedPlan, UnorderedPlan, seen_names
 from constrained.automata.strings import string_start
@@ -173,7 +172,7 @@ def expand_name(machine: Machine, frame: ObjectFrame, progress: Progress) -> int
 
 
 def resolve_key(machine: Machine, outcome: int, frame: ObjectFrame, progress: Progress) -> int:
-    """A key has ended: a declared name, or one in the languages of the bit set `outcome`."""
+    """A key has ended: a declared name, or one in the languages of the set `outcome`."""
     if outcome >= DECLARED:
         if frame.sole is not None:
             colon = _sole_colon(machine, frame, frame.sole, progress, frame.index_of(outcome))
@@ -181,7 +180,8 @@ def resolve_key(machine: Machine, outcome: int, frame: ObjectFrame, progress: Pr
             return colon
         return _colon(machine, frame, *frame.with_name(progress, name_of(machine, outcome - DECLARED)))
     _, members = frame.groups(progress)
-    found = [next((member for index, member in here.items() if outcome >> index & 1), (None, None)) for here in members]
+    holds = holds_of(machine, outcome)
+    found = [next((member for index, member in here.items() if holds >> index & 1), (None, None)) for here in members]
     return _colon(machine, frame, tuple([value for value, _ in found]), tuple([after for _, after in found]))
 
 

@@ -12,6 +12,7 @@ from typing import Any, cast
 from constrained.automata import a_labels, arrays, keys, object_frames, objects, strings
 from constrained.automata.constants import key_of, parsed
 from constrained.automata.machine import Machine
+from constrained.automata.outcomes import DECLARED
 from constrained.automata.pending import Pending
 from constrained.automata.phrases.keys import inside, plain, plain_return
 from grammars.errors import LimitExceeded
@@ -115,7 +116,7 @@ def is_known(machine: Machine, then: int, outcome: int) -> bool:
     return (
         not key
         or key[0] is not objects.resolve_key
-        or outcome >= keys.DECLARED
+        or outcome >= DECLARED
         or not (object_frames.loose(key[2]) or object_frames.is_open(key[2]))
     )
 

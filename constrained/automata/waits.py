@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from constrained.automata import arrays, objects
 from constrained.automata.children import outcomes_of
-from constrained.automata.keys import DECLARED, name_number
+from constrained.automata.keys import name_number
 from constrained.automata.machine import Machine
-from constrained.automata.outcomes import outcome_of
+from constrained.automata.outcomes import DECLARED, outcome_of
 
 _MOST_OUTCOMES = 100
 
@@ -24,6 +24,6 @@ def outcomes(machine: Machine, state: int) -> list[int] | None:
         frame, progress = key[1], key[2]
         languages, _ = frame.groups(progress)
         return [DECLARED + name_number(machine, name) for name in frame.offered_names(progress)] + [
-            1 << index for index in range(len(languages))
+            outcome_of(machine, 1 << index) for index in range(len(languages))
         ]
     return None

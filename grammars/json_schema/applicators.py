@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from grammars import regular
 from grammars.json_schema.algebra import (
     NOTHING,
+    Shape,
     intersect,
     meet_strings,
     other_strings,
@@ -128,26 +129,58 @@ def _unite_strings(languages: list[Rx]) -> Rx:
 def _array_apart(
     shape: ArrayShape, rivals: list[tuple[Node, Alternatives]], value: SchemaValue
 ) -> Sequence[ArrayShape]:
-    """The arrays of `shape` that no rival branch admits; branches that have nothing in common with it cost nothing."""
-    left: Sequence[ArrayShape] = (shape,)
-    for node, branch in rivals:
-        near = [other for other in branch.arrays if intersect_arrays(shape, other) is not None]
-        if near:
-            ways = complement_array(near[0]) if len(near) == 1 else negation(node).raw().arrays
-            left = product(left, ways, value)
-    return left
+    """The arrays of `shape` that no rival branch admits."""
+
+    def meets(a: ArrayShape, b: ArrayShape) -> bool:
+        return intersect_arrays(a, b) is not None
+
+    def outside(branch: tuple[Node, Alternatives], near: list[ArrayShape]) -> Sequence[ArrayShape]:
+        return complement_array(near[0]) if len(near) == 1 else negation(branch[0]).raw().arrays
+
+    return _apart(shape, [(rival, rival[1].arrays) for rival in rivals], meets, outside, product, value)
 
 
 def _object_apart(
     shape: ObjectShape, rivals: list[tuple[Node, Alternatives]], value: SchemaValue
 ) -> Sequence[ObjectShape]:
     """`_array_apart` for objects."""
-    left: Sequence[ObjectShape] = (shape,)
-    for node, branch in rivals:
-        near = [other for other in branch.objects if intersect_objects(shape, other)]
-        if near:
-            ways = complement_object(near[0]) if len(near) == 1 else negation(node).raw().objects
-            left = product_of_objects(left, ways, value)
+
+    def meets(a: ObjectShape, b: ObjectShape) -> bool:
+        return bool(intersect_objects(a, b))
+
+    def outside(branch: tuple[Node, Alternatives], near: list[ObjectShape]) -> Sequence[ObjectShape]:
+        return complement_object(near[0]) if len(near) == 1 else negation(branch[0]).raw().objects
+
+    return _apart(shape, [(rival, rival[1].objects) for rival in rivals], meets, outside, product_of_objects, value)
+
+
+def _apart(
+    shape: Shape,
+    rivals: list[tuple[tuple[Node, Alternatives], tuple[Shape, ...]]],
+    meets: Callable[[Shape, Shape], bool],
+    outside: Callable[[tuple[Node, Alternatives], list[Shape]], Sequence[Shape]],
+    meeting: Callable[[Sequence[Shape], Sequence[Shape], Node], Sequence[Shape]],
+    value: SchemaValue,
+) -> Sequence[Shape]:
+    """What is left of `shape` outside all rivals.
+
+    Branches that have nothing in common with it cost nothing.  Of the others, those that leave the fewest ways come first:
+    often a single one decides what all others would have to be told apart by.
+    """
+    near = [(rival, [other for other in shapes if meets(shape, other)]) for rival, shapes in rivals]
+    ways = [(shapes, meeting((shape,), outside(rival, shapes), value)) for rival, shapes in near if shapes]
+    ways.sort(key=lambda one: len(one[1]))
+    left = ways[0][1] if ways else (shape,)
+    for shapes, around in ways[1:]:
+        clear: dict[Shape, None] = {}
+        doubtful: list[Shape] = []
+        for one in left:
+            if any(meets(one, other) for other in shapes):
+                doubtful.append(one)
+            else:
+                clear[one] = None
+        if doubtful:
+            left = tuple(clear | dict.fromkeys(meeting(doubtful, around, value)))
     return left
 
 

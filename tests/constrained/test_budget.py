@@ -337,3 +337,16 @@ def test_where_no_way_to_the_end_is_found_there_is_no_mask(monkeypatch: pytest.M
     with pytest.raises(LimitExceeded, match="max_tokens=8 is found; raise max_tokens"):
         matcher.accept(ord("a"))
     assert matcher.text == b"c"
+
+
+def test_tokens_that_it_takes_too_long_to_follow_are_left_out_near_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    def too_long(matcher: Matcher, token: int) -> None:
+        raise LimitExceeded("the grammar takes too many steps to be worked out")
+
+    monkeypatch.setattr(Matcher, "configuration_after", too_long)
+    grammar = JsonSchema({"type": "array", "items": {"type": "string"}, "uniqueItems": True, "minItems": 3})
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        matcher = fresh_constraint(grammar, byte_vocabulary()).matcher(max_tokens=20)
+        while not matcher.is_finished():
+            matcher.accept(int(rng.choice(sorted(mask(matcher)))))

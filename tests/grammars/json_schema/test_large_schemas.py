@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
+import jsonschema
 import pytest
 
 from grammars import JsonSchema, LimitExceeded
 from grammars.effort import bounded
-from grammars.json_schema import check_root, root_value
+from grammars.json_schema import Value, check_root, root_value
 from grammars.json_schema.formulas import Node
 from grammars.json_schema.shortest import shortest_document
 from grammars.regular import Rx, matches, moves
@@ -131,3 +133,20 @@ def test_numbers_of_any_size_are_exact(text: str, shortest: bytes) -> None:
 def test_what_is_too_large_to_be_worked_with_is_a_limit(text: str, message: str) -> None:
     with pytest.raises(LimitExceeded, match=message):
         root_value(JsonSchema(text)).alternatives()
+
+
+def test_a_small_branch_of_one_of_settles_what_an_optional_discriminator_leaves_open(
+    holds: Callable[[Value, Any], bool],
+) -> None:
+    def branch(number: int, properties: int) -> dict[str, Any]:
+        own = {f"p{number}-{one}": {"type": "integer"} for one in range(properties)}
+        return {"type": "object", "properties": {"kind": {"enum": [f"k{number}"]}, **own}}
+
+    schema = {"oneOf": [branch(0, 0), *[branch(number, 9) for number in range(1, 12)]]}
+    value = root_value(JsonSchema(schema))
+    judge = jsonschema.Draft202012Validator(schema)
+    for document in [
+        {}, {"kind": "k0"}, {"kind": "k3"}, {"kind": "k3", "p3-1": 1}, {"kind": "k3", "p3-1": "", "p4-1": ""}, {"p3-1": ""},
+        {"kind": "k12"}, {f"p{number}-0": "" for number in range(1, 12)}, {f"p{number}-0": "" for number in range(2, 12)},
+    ]:  # fmt: skip
+        assert holds(value, document) == judge.is_valid(document), document
