@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, field, replace
 
+from grammars.context_free.cores import Core, Item, core_of
 from grammars.context_free.grammar import Indentation, LalrTable, Rule
 from grammars.context_free.layout import Block, Blocks
 from grammars.errors import LimitExceeded
@@ -29,6 +30,9 @@ SHIFT, ERROR, UNDECIDED = -1, -2, -3
 """In place of the length of a reduction: the terminal is read, it cannot come, there are several ways to go on."""
 
 
+_NO_CORE = Core((), {}, 0, ())
+
+
 @dataclass(slots=True, eq=False, repr=False)
 class State:
     """A state of the automaton.
@@ -45,6 +49,8 @@ class State:
         stuck: whether the table takes one of the reductions on none of its lookaheads.
         choices: what it does on a terminal, as far as asked for; see `Automaton.choice`.
         targets: numbers of the states after each symbol (and with which open blocks, where one is opened), as far as made.
+        core: what it shares with states of other lookaheads.
+        aheads: the lookaheads of each source of the core.
     """
 
     number: int
@@ -58,7 +64,13 @@ class State:
     stuck: bool = False
     choices: dict[int, tuple[int, int]] = field(default_factory=dict)
     targets: dict[tuple[int, Blocks | None], int] = field(default_factory=dict)
-    _after: dict[int, Kernel] = field(default_factory=dict)
+    core: Core = _NO_CORE
+    aheads: tuple[Mask, ...] = ()
+
+    def after(self, symbol: int) -> Kernel:
+        """The items behind a symbol; none if the state does not go on with it."""
+        aheads = self.aheads
+        return tuple([(item, aheads[source]) for item, source in self.core.after.get(symbol, ())])
 
 
 class Automaton:
@@ -102,7 +114,7 @@ class Automaton:
         self._enclosed: Mask = self.end << 1
         self.empty = empty
         self.rules = [rule for _, rule in rules]
-        self.items: list[tuple[int, int, int, Rule]] = []
+        self.items: list[Item] = []
         self._starts: dict[int, list[int]] = {}
         for name, rule in (*rules, (-1, Rule(self.goal, (start,)))):
             self._starts.setdefault(rule.origin, []).append(len(self.items))
@@ -110,6 +122,7 @@ class Automaton:
                 self.items.append((name, dot, rule.symbols[dot] if dot < len(rule.symbols) else 0, rule))
         self._first, self._nullable = first_terminals([rule for _, rule in rules]) if firsts is None else firsts
         self._tails: list[tuple[Mask, bool] | None] = [None] * len(self.items)
+        self._cores: dict[tuple[int, tuple[int, ...]], Core] = {}
         self.states: list[State] = []
         self._open = [indentation is not None and self._is_open(rule.symbols[:dot]) for _, dot, _, rule in self.items]
         self._numbers: dict[tuple[int, Kernel, Blocks | None], int] = {}
@@ -125,8 +138,8 @@ class Automaton:
         here = self.states[state]
         found = here.targets.get((symbol, blocks))
         if found is None:
-            kernel = here._after.get(symbol)
-            found = -1 if kernel is None else self._state(kernel, self._table_target(here.table, symbol), blocks)
+            kernel = here.after(symbol)
+            found = self._state(kernel, self._table_target(here.table, symbol), blocks) if kernel else -1
             here.targets[symbol, blocks] = found
         return found
 
@@ -143,7 +156,7 @@ class Automaton:
 
     def symbols(self, state: int) -> list[int]:
         """The symbols that a state goes on with."""
-        return list(self.states[state]._after)
+        return list(self.states[state].core.after)
 
     def starts(self, origin: int) -> Sequence[int]:
         """The items of a nonterminal's rules with the dot in front."""
@@ -151,7 +164,7 @@ class Automaton:
 
     def completed(self, state: int) -> list[int]:
         """The nonterminals that may be completed on top of a state."""
-        return [symbol for symbol in self.states[state]._after if symbol >= 0]
+        return [symbol for symbol in self.states[state].core.after if symbol >= 0]
 
     def knowing(self, state: int, blocks: Blocks) -> int:
         """The state that is like `state` and knows the blocks that are open."""
@@ -168,7 +181,7 @@ class Automaton:
         assert self._indentation is not None
         indent, dedent = ~self._indentation.indent, ~self._indentation.dedent
         mask = 0
-        for item, ahead in self.states[state]._after.get(indent, ()):
+        for item, ahead in self.states[state].after(indent):
             _, dot, _, rule = self.items[item]
             open_ = 1
             for place in range(dot, len(rule.symbols)):
@@ -201,82 +214,34 @@ class Automaton:
         return number
 
     def _close(self, state: State) -> None:
-        """Lookaheads of the closure, then what the state does."""
-        items, starts = self.items, self._starts
-        follow: dict[int, Mask] = {}
-        queue: list[int] = []
-        for item, ahead in state.kernel:
-            _, dot, symbol, rule = items[item]
-            if dot < len(rule.symbols) and symbol >= 0:
-                first, empty = self._tails[item] or self._tail(item)
-                self._widen(follow, queue, symbol, first | ahead & ~self._enclosed if empty else first)
-        while queue:
-            origin = queue.pop()
-            ahead = follow[origin]
-            for item in starts.get(origin, ()):
-                rule = items[item][3]
-                if rule.symbols and rule.symbols[0] >= 0:
-                    first, empty = self._tails[item] or self._tail(item)
-                    self._widen(follow, queue, rule.symbols[0], first | ahead if empty else first)
-        after: dict[int, dict[int, Mask]] = {}
-        reductions: list[tuple[int, int, int, Mask]] = []
-        closure = list(state.kernel)
+        """Lookaheads of the closure, then what the state does; where there is a table, only what the table does."""
+        key = (state.table, tuple([item for item, _ in state.kernel]))
+        core = self._cores.get(key)
+        if core is None:
+            actions = None if self._table is None else self._table.actions[state.table]
+            core = core_of(key[1], self.items, self._starts, self._tail, actions, self.end_number)
+            self._cores[key] = core
+        aheads = [ahead for _, ahead in state.kernel]
         enclosed = self._enclosed if state.enclosed else 0
-        for origin, ahead in follow.items():
-            closure += [(item, ahead | enclosed) for item in starts.get(origin, ())]
-        for item, ahead in closure:
-            name, dot, symbol, rule = items[item]
-            if dot < len(rule.symbols):
-                moved = after.setdefault(symbol, {})
-                moved[item + 1] = moved.get(item + 1, 0) | ahead
-            else:
-                reductions.append((name, dot, rule.origin, ahead & ~self._enclosed))
+        for mask, places in core.follow:
+            for place in places:
+                mask |= state.kernel[place][1]
+            aheads.append(mask & ~self._enclosed | enclosed)
+        state.core, state.aheads = core, tuple(aheads)
+        reductions = []
+        viable = core.shifts
+        for name, length, origin, source, taken in core.reductions:
+            wanted = aheads[source] & ~self._enclosed
+            ahead = wanted & taken
+            if ahead:
+                reductions.append((name, length, origin, ahead))
+                viable |= ahead
+            elif wanted:
+                state.stuck = True
         if self.empty and state.number == 0:
             reductions.append((-1, 0, self.goal, self.end))
-        state._after = {symbol: tuple(sorted(moved.items())) for symbol, moved in after.items()}
-        self._decide(state, reductions)
-
-    @staticmethod
-    def _widen(follow: dict[int, Mask], queue: list[int], symbol: int, ahead: Mask) -> None:
-        known = follow.get(symbol)
-        if known is None or ahead & ~known:
-            follow[symbol] = ahead | (known or 0)
-            if symbol not in queue:
-                queue.append(symbol)
-
-    def _decide(self, state: State, reductions: list[tuple[int, int, int, Mask]]) -> None:
-        """Set what the state reads and reduces; where there is a table, only what the table does."""
-        shifts = 0
-        for symbol in state._after:
-            if symbol < 0:
-                shifts |= 1 << ~symbol
-        if self._table is not None:
-            actions = self._table.actions[state.table]
-            for symbol in [symbol for symbol in state._after if symbol < 0]:
-                action = actions.get(~symbol)
-                if action is None or action[0] != "shift":
-                    shifts &= ~(1 << ~symbol)
-                    del state._after[symbol]
-            wanted = reductions
-            reductions = [
-                (name, length, origin, self._taken(actions, name, ahead)) for name, length, origin, ahead in reductions
-            ]
-            state.stuck = any(before[3] and not after[3] for before, after in zip(wanted, reductions, strict=True))
-        state.shifts = shifts
-        state.reductions = tuple(one for one in reductions if one[3])
-        state.viable = shifts
-        for _, _, _, ahead in state.reductions:
-            state.viable |= ahead
-
-    def _taken(self, actions: object, name: int, ahead: Mask) -> Mask:
-        assert self._table is not None
-        if name < 0:
-            return ahead
-        taken = 0
-        for terminal, action in actions.items():  # type: ignore[attr-defined]
-            if action[0] == "reduce" and action[1] == name:
-                taken |= 1 << (self.end_number if terminal < 0 else terminal)
-        return ahead & taken
+            viable |= self.end
+        state.shifts, state.reductions, state.viable = core.shifts, tuple(reductions), viable
 
     def _table_target(self, table: int, symbol: int) -> int:
         if self._table is None:
@@ -285,8 +250,10 @@ class Automaton:
 
     def _tail(self, item: int) -> tuple[Mask, bool]:
         """What may follow the symbol behind the dot within the rule, and whether nothing may."""
-        _, dot, _, rule = self.items[item]
-        found = self._tails[item] = self._first_of(rule.symbols[dot + 1 :])
+        found = self._tails[item]
+        if found is None:
+            _, dot, _, rule = self.items[item]
+            found = self._tails[item] = self._first_of(rule.symbols[dot + 1 :])
         return found
 
     def _first_of(self, symbols: Sequence[int]) -> tuple[Mask, bool]:

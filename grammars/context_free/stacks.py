@@ -308,6 +308,14 @@ class Stacks:
             waiting.pop()
         return self._cuts[node, at]
 
+    def has_base(self, node: int) -> bool:
+        """Whether the graph of `node` stands on `BASE`, not on the start."""
+        while node != BASE:
+            if not self.below[node]:
+                return False
+            node = self.below[node][0]
+        return True
+
     def joint(self, nodes: Iterable[int]) -> int:
         """The nearest node below all of `nodes` through which all their stacks go; `BASE` if there is none."""
         frontier = {under for node in nodes for under in self.below[node]}

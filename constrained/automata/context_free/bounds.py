@@ -146,7 +146,9 @@ def _scan(bounds: ConfigurationBounds, stack: Any, parser: Parser, scan: Scan) -
     return own.scan(parser, node, scan, own.pend(stack[1])) + outer
 
 
-def _hypotheses(bounds: ConfigurationBounds, stack: Any, parser: Parser, hypotheses: Iterable[Any]) -> int:
+def _hypotheses(
+    bounds: ConfigurationBounds, stack: Any, parser: Parser, hypotheses: Iterable[Any], _before: int
+) -> int:
     own = bounds.part(ContextFreeBounds)
     pend = own.pend(stack)
     return min(own.scan(parser, one.node, one.scan, pend) for one in hypotheses)

@@ -55,6 +55,8 @@ class Outcome(NamedTuple):
         hypotheses: of a frame of several hypotheses: those that stand on the node below.
         ended: terminals whose reductions go on below.
         ends: whether the text ends; then `accepts` says whether it is a sentence if the node below is the start.
+        before: the ASCII characters before one of which the frame is left, as bits; 0 where it may be anything.  What is
+            made of several hypotheses then need not know any other.
     """
 
     scan: Scan | None = None
@@ -63,6 +65,7 @@ class Outcome(NamedTuple):
     ended: frozenset[Ended] = frozenset()
     ends: bool = False
     accepts: bool = False
+    before: int = 0
 
 
 @dataclass(slots=True)

@@ -11,15 +11,20 @@ from grammars.context_free.contextual import ContextualLexer
 from grammars.context_free.finishing import FAR, Finishing
 from grammars.context_free.grammar import Embedded, Rule, SpecialToken
 from grammars.context_free.keywords import Tried
+from grammars.context_free.letters import Letters, letters, split
 from grammars.context_free.prepared import Prepared
 from grammars.context_free.scans import EveryLexer, Lexer, Scan
 from grammars.context_free.stacks import Advanced, Stacks
 from grammars.context_free.tabled import TableCompleting
 from grammars.errors import GrammarError, LimitExceeded, UnsupportedFeature
-from grammars.regular import ALL, NONE, Rx, derivative, intersect, is_empty, shortest_length
+from grammars.regular import ALL, NONE, Rx, derivative, intersect, is_empty, moves, shortest_length
 
 _MOST_LOOKED_AT = 2_000
 """Pairs of a scan and a condition on the rest that one question looks at."""
+
+
+Readings = list[tuple[Letters, tuple[tuple[int, Scan, Rx], ...]]]
+"""Sets of characters, each with what they lead to: the number of a scan, the scan after it, what the rest must be in then."""
 
 
 def _unknown(terminal: int) -> bytes:
@@ -58,6 +63,7 @@ class Parser:
         self.decide = self._decision(dict(prepared.rules))
         self.outcomes: list[Outcome] = []
         self._numbers: dict[Hashable, int] = {}
+        self._readings: dict[tuple[tuple[tuple[Scan, Rx], ...], int], Readings] = {}
         self._fits: dict[tuple[Scan, Rx], Rx] = {}
         self.live: dict[Hypothesis, bool] = {}
         self._advanced: dict[tuple[int, int], Advanced] = {}
@@ -161,6 +167,38 @@ class Parser:
     def first(self) -> Hypothesis:
         """Before the first character."""
         return Hypothesis(self.stacks.node(0, ()), self.lexer.start(0), ALL)
+
+    def readings(self, ways: tuple[tuple[Scan, Rx], ...], before: int = 0) -> Readings:
+        """Disjoint sets of characters, and which of some scans read them where the text must be in what stands beside it.
+
+        Args:
+            before: ASCII characters, as bits, that alone are asked about; 0: all characters.
+        """
+        found = self._readings.get((ways, before))
+        if found is None:
+            items: list[tuple[Letters, tuple[int, Scan | Rx]]] = []
+            for number, (scan, rest) in enumerate(ways):
+                items += [(characters, (number, to)) for characters, to in self.lexer.moves(scan)]
+                if rest is not ALL:
+                    items += [(letters(characters), (number, to)) for characters, to in moves(rest)]
+            if before:
+                items = [((bits & before, NONE), value) for (bits, _), value in items if bits & before]
+            found = []
+            for characters, values in split(items):
+                after: list[tuple[int, Scan, Rx]] = []
+                read: tuple[int, Scan] | None = None
+                for number, to in values:  # of a scan, what it reads comes before what the rest must be in
+                    if not isinstance(to, Scan):
+                        if read is not None and read[0] == number:
+                            after.append((number, read[1], to))
+                    elif ways[number][1] is ALL:
+                        after.append((number, to, ALL))
+                    else:
+                        read = number, to
+                if after:
+                    found.append((characters, tuple(after)))
+            self._readings[ways, before] = found
+        return found
 
     def fitting(self, scan: Scan, rest: Rx) -> Rx:
         """`rest`, or ALL where it forbids nothing that the scan can read, or NONE where no text goes on with both.

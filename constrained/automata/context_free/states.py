@@ -23,7 +23,7 @@ from constrained.automata.context_free.embedded import (
 )
 from constrained.automata.context_free.hypotheses import AT_END, Ended, Finish, Hypothesis, Outcome, Terminated
 from constrained.automata.context_free.liveness import lives
-from constrained.automata.context_free.parser import Parser
+from constrained.automata.context_free.parser import Parser, Readings
 from constrained.automata.context_free.special import special_start, token_number
 from constrained.automata.machine import Machine
 from constrained.automata.text import SOLE
@@ -35,6 +35,9 @@ from grammars.context_free.scans import Cut, Scan
 from grammars.context_free.stacks import BASE
 from grammars.errors import EmptyLanguage
 from grammars.regular import ALL, NONE, Rx, moves
+
+_MANY = 4
+"""Sets of characters that only one of several hypotheses reads, from which on it is followed apart."""
 
 
 class Step:
@@ -73,11 +76,13 @@ def _settled(
     ended: Iterable[tuple[Ended, int]] = (),
     *,
     take_cuts: bool = False,
+    before: int = 0,
 ) -> Step | None:
     """What a set of hypotheses comes to; None if it is empty.
 
     Args:
         take_cuts: whether a single hypothesis has to take the terminals that end with it.
+        before: the characters of which one comes next, as in `Outcome`.
     """  # fmt: skip
     found = list(hypotheses)
     ended = tuple(ended)
@@ -87,20 +92,20 @@ def _settled(
         closing.close(found, ended)
         found = closing.joined()
         if closing.below or any(one.scan.line_break for one in found):
-            left = Outcome(hypotheses=frozenset(found), ended=frozenset(closing.below))
+            left = Outcome(hypotheses=frozenset(found), ended=frozenset(closing.below), before=before)
             return Step((), 0, parser.outcome(left))
         if not found:
             return None
     if parser.separation is None:
         live = [one for one in found if lives(parser, one)]
-        return Step((), machine.state((expand_hypotheses, parser, frozenset(live)))) if live else None
+        return Step((), machine.state((expand_hypotheses, parser, frozenset(live), before))) if live else None
     stacks = parser.stacks
     if len(found) == 1 and found[0].rest is ALL:
         one = found[0]
         return Step(stacks.chain(one.node), machine.state((expand_scan, parser, one.scan)))
     joint = stacks.joint([one.node for one in found])
     kept = found if joint == BASE else [one._replace(node=stacks.cut(one.node, joint)) for one in found]
-    return Step(stacks.chain(joint), machine.state((expand_hypotheses, parser, frozenset(kept))))
+    return Step(stacks.chain(joint), machine.state((expand_hypotheses, parser, frozenset(kept), before)))
 
 
 def _state(machine: Machine, parser: Parser, step: Step | None) -> int:
@@ -203,7 +208,7 @@ def _decide_cuts(machine: Machine, made: Transitions, parser: Parser, scan: Scan
         if going is None and free:
             outcome = parser.outcome(Outcome(cuts=cuts))
         else:
-            outcome = parser.outcome(Outcome(scan))
+            outcome = parser.outcome(Outcome(scan, before=bits))
         _on(made, bits, pop_before(outcome))
         if others is not NONE:
             leaving.append((others, outcome))
@@ -247,36 +252,31 @@ def _first_bytes(characters: Rx) -> list[int]:
     return [byte for first, last, _, _ in spelling(characters).leads for byte in range(first, last + 1)]
 
 
-def expand_hypotheses(machine: Machine, parser: Parser, hypotheses: frozenset[Hypothesis]) -> Transitions:
-    """Several ways to have read the text."""
+def expand_hypotheses(
+    machine: Machine, parser: Parser, hypotheses: frozenset[Hypothesis], before: int = 0
+) -> Transitions:
+    """Several ways to have read the text; `before` as in `Outcome`."""
     made = Transitions()
     ordered = sorted(hypotheses, key=lambda one: (one.node, one.scan.number, one.rest.serial))
-    items: list[tuple[Letters, tuple[int, Scan | Rx]]] = []
-    for number, one in enumerate(ordered):
-        items += [(characters, (number, to)) for characters, to in parser.lexer.moves(one.scan)]
-        if one.rest is not ALL:
-            items += [(letters(characters), (number, to)) for characters, to in moves(one.rest)]
+    readings = parser.readings(tuple((one.scan, one.rest) for one in ordered), before)
+    alone = _alone(parser, ordered, readings)
     wide: list[tuple[Rx, int]] = []
-    for (bits, others), values in split(items):
-        after: list[Hypothesis] = []
-        read: tuple[int, Scan] | None = None
-        for number, to in values:  # of a hypothesis, what it reads comes before what the rest must be in
-            node, _, rest = ordered[number]
-            if not isinstance(to, Scan):
-                if read is not None and read[0] == number:
-                    after.append(Hypothesis(node, read[1], to))
-            elif rest is ALL:
-                after.append(Hypothesis(node, to, ALL))
-            else:
-                read = number, to
-        step = _settled(machine, parser, after) if after else None
+    for (bits, others), values in readings:
+        if bits and len(values) == 1 and values[0][2] is ALL and values[0][0] in alone:
+            _on(made, bits, pop_before(alone[values[0][0]]))
+            bits = 0
+            if others is NONE:
+                continue
+        after = [Hypothesis(ordered[number].node, to, rest) for number, to, rest in values]
+        step = _settled(machine, parser, after)
         if step is None:
             continue
         _on(made, bits, _after(machine, parser, step))
         if others is not NONE:
             wide.append((others, _state(machine, parser, step)))
     add_characters(machine, made, wide)
-    _enter_special(machine, made, parser, ordered)
+    if not before:
+        _enter_special(machine, made, parser, ordered)
     for one in ordered:
         for number in one.scan.embedded:
             if number in parser.special:
@@ -288,12 +288,30 @@ def expand_hypotheses(machine: Machine, parser: Parser, hypotheses: frozenset[Hy
             action = push(child, _wait(machine, parser, step.frames[0]), waits=True)
             for byte in unshared(made, parser, number, one.rest):
                 made.on(byte, byte, action)
-    ending = [one.node for one in ordered if one.scan.may_end and one.rest.nullable]
+    ending = [] if before else [one.node for one in ordered if one.scan.may_end and one.rest.nullable]
     if ending:
         state = _finished(machine, parser, Closing(parser).finish(ending))
         if state:
             made.at_end(pop_before(machine.key(state)[1]))
     return made
+
+
+def _alone(parser: Parser, ordered: list[Hypothesis], readings: Readings) -> dict[int, int]:
+    """Of hypotheses that are the only one with many sets of characters: the outcome that leaves the frame with it alone.
+
+    What follows is then asked for only where a token goes on so, and is the same as behind a text with one way to read it.
+    """
+    if parser.separation is None:
+        return {}
+    counts: dict[int, int] = {}
+    for (bits, _), values in readings:
+        if bits and len(values) == 1 and values[0][2] is ALL:
+            counts[values[0][0]] = counts.get(values[0][0], 0) + 1
+    return {
+        number: parser.outcome(Outcome(hypotheses=frozenset((ordered[number]._replace(rest=ALL),))))
+        for number, count in counts.items()
+        if count >= _MANY and parser.stacks.has_base(ordered[number].node)
+    }
 
 
 def _enter_special(machine: Machine, made: Transitions, parser: Parser, hypotheses: Iterable[Hypothesis]) -> None:
@@ -360,7 +378,8 @@ def resolve_node(machine: Machine, outcome: int, parser: Parser, node: int) -> i
         hypotheses = [Hypothesis(node, scan, ALL)]
     else:
         hypotheses = [one._replace(node=stacks.attached(one.node, node)) for one in value.hypotheses]
-    return _state(machine, parser, _settled(machine, parser, hypotheses, ended, take_cuts=True))
+    step = _settled(machine, parser, hypotheses, ended, take_cuts=True, before=value.before)
+    return _state(machine, parser, step)
 
 
 def _plainly(machine: Machine, parser: Parser, node: int, value: Outcome) -> Step | None:
