@@ -8,28 +8,27 @@ overhead: the same requests, each under a JSON Schema, by `LLM.generate_batch` i
     of `constrained serve`, streamed and not: output tokens per second by the server's over those of the batch.
 ttft: the time to the first token of a small request alone, and while 15 long ones run.
 schema: 15 streams; a request with a schema of 200 properties that nobody has sent before comes in the middle of a span of tokens.
-    p95 of the time between the tokens of the 15 within that span, against spans without, and against the same request under a
-    schema that is known.  The request ends after its first tokens, so that what is measured is its coming.
+    p95 of the time between the tokens of the 15 within that span, against the spans without one on both sides of it, and against
+    the same request under a schema that is known.  The request ends after its first tokens, so that what is measured is its coming.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import multiprocessing
 import random
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-import httpx
+from plain_client import Answer
 from served import served
 from small_model import write_small_model
 
@@ -39,7 +38,6 @@ PERSON = {
     "required": ["name", "age"],
     "additionalProperties": False,
 }
-ROUTE = "/v1/chat/completions"
 LONG_TOKENS = 4_000
 NO_END = {"0": -100, "2": -100}
 """Forbids the end tokens of the default model's tokenizer."""
@@ -49,68 +47,66 @@ def body(text: str, **options: Any) -> dict[str, Any]:
     return {"model": "default", "messages": [{"role": "user", "content": text}], "temperature": 0, **options}
 
 
-def texts(count: int) -> list[str]:
-    return [f"Person number {number} of the list was born in {1900 + number}." for number in range(count)]
+def texts(count: int, series: int) -> list[str]:
+    """Prompts of a series, none of which is like those of another: else their keys and values would be there."""
+    return [f"In list {series}, person number {number} was born in {1900 + number}." for number in range(count)]
 
 
 # --- overhead ---------------------------------------------------------------------------------------------------------
 
 
-def batches(pipe: Connection, model: str | None, prompts: Sequence[str], tokens: int) -> None:
-    """Runs `generate_batch` when it is told to, in a process of its own; sends tokens and seconds."""
+def batches(pipe: Connection, model: str | None, tokens: int) -> None:
+    """Runs `generate_batch` on the texts that it is sent, in a process of its own; sends tokens and seconds."""
     from constrained import LLM
     from constrained.prompts import with_schema
     from constrained.schema_input import read_schema
 
     llm = LLM(model)
-    asked = [with_schema(prompt, read_schema(PERSON).description) for prompt in prompts]
-    llm.generate_batch(asked[:2], PERSON, max_tokens=tokens)
-    pipe.send(None)
-    while pipe.recv():
+    while given := pipe.recv():
+        asked = [with_schema(prompt, read_schema(PERSON).description) for prompt in given]
         begin = time.perf_counter()
         outputs = llm.generate_batch(asked, PERSON, max_tokens=tokens)
         pipe.send((sum(len(one.token_ids) for one in outputs), time.perf_counter() - begin))
 
 
-async def overhead(client: httpx.AsyncClient, options: argparse.Namespace, model: str | None) -> None:
-    prompts = texts(options.requests)
+async def overhead(address: str, options: argparse.Namespace, model: str | None) -> None:
     ours, theirs = multiprocessing.get_context("spawn").Pipe()
-    process = multiprocessing.get_context("spawn").Process(
-        target=batches, args=(theirs, model, prompts, options.tokens)
-    )
+    process = multiprocessing.get_context("spawn").Process(target=batches, args=(theirs, model, options.tokens))
     process.start()
-    await asyncio.to_thread(ours.recv)
     form = {"type": "json_schema", "json_schema": {"name": "person", "schema": PERSON}}
-    bodies = [body(prompt, response_format=form, max_tokens=options.tokens) for prompt in prompts]
+    ways: dict[str, dict[str, Any]] = {
+        "whole": {}, "streamed": {"stream": True, "stream_options": {"include_usage": True}},
+    }  # fmt: skip
 
-    async def whole(one: dict[str, Any]) -> int:
-        answer = (await client.post(ROUTE, json=one)).json()
-        return int(answer["usage"]["completion_tokens"])
-
-    async def streamed(one: dict[str, Any]) -> int:
-        events = [event async for event in stream(client, {**one, "stream_options": {"include_usage": True}})]
-        return int(events[-1]["usage"]["completion_tokens"])
-
-    async def served_by(way: Callable[[dict[str, Any]], Awaitable[int]]) -> float:
+    async def server(given: Sequence[str], extra: dict[str, Any]) -> float:
+        bodies = [body(one, response_format=form, max_tokens=options.tokens, **extra) for one in given]
         begin = time.perf_counter()
-        counts = await asyncio.gather(*map(way, bodies))
+        answers = await asyncio.gather(*(Answer(address, one).send() for one in bodies))
+        counts = await asyncio.gather(*(answer.ended for answer in answers))
         return sum(counts) / (time.perf_counter() - begin)
 
-    await asyncio.gather(*map(whole, bodies[:2]))
-    ratios: dict[str, list[float]] = {"whole": [], "streamed": []}
-    for _ in range(options.rounds):
-        rates = {"whole": await served_by(whole)}
-        ours.send(True)
+    async def batch(given: Sequence[str]) -> float:
+        ours.send(given)
         count, seconds = await asyncio.to_thread(ours.recv)
-        rates["streamed"] = await served_by(streamed)
-        ours.send(True)
-        again, more = await asyncio.to_thread(ours.recv)
-        batch = (count + again) / (seconds + more)
-        for way, rate in rates.items():
-            ratios[way].append(rate / batch)
-        shown = ", ".join(f"server {way} {rate:.0f}" for way, rate in rates.items())
-        print(f"overhead: tokens/s: generate_batch {batch:.0f}, {shown}", flush=True)
-    ours.send(False)
+        return float(count / seconds)
+
+    await server(texts(2, 0), {})
+    await batch(texts(2, 0))
+    ratios: dict[str, list[float]] = {way: [] for way in ways}
+    series = 0
+    for number in range(options.rounds):
+        shown = []
+        for way, extra in ways.items():
+            series += 1
+            given = texts(options.requests, series)
+            if number % 2:
+                theirs_rate, ours_rate = await batch(given), await server(given, extra)
+            else:
+                ours_rate, theirs_rate = await server(given, extra), await batch(given)
+            ratios[way].append(ours_rate / theirs_rate)
+            shown.append(f"{way} {ours_rate:.0f} against {theirs_rate:.0f}")
+        print(f"overhead: tokens/s, server against generate_batch: {', '.join(shown)}", flush=True)
+    ours.send(None)
     process.join()
     for way, found in ratios.items():
         print(f"overhead, {way}: server / generate_batch, median of {len(found)}: {statistics.median(found):.3f}")
@@ -119,96 +115,86 @@ async def overhead(client: httpx.AsyncClient, options: argparse.Namespace, model
 # --- requests beside each other ---------------------------------------------------------------------------------------
 
 
-async def stream(client: httpx.AsyncClient, asked: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
-    """The events of an answer; those with text have the time at which they came."""
-    async with client.stream("POST", ROUTE, json={**asked, "stream": True}) as response:
-        if response.status_code != 200:
-            raise RuntimeError((await response.aread()).decode())
-        async for line in response.aiter_lines():
-            if line.startswith("data: {"):
-                event = json.loads(line.removeprefix("data: "))
-                if "error" in event:
-                    raise RuntimeError(str(event))
-                yield {**event, "at": time.perf_counter()}
-
-
-def has_text(event: dict[str, Any]) -> bool:
-    return bool(event["choices"] and event["choices"][0]["delta"].get("content"))
-
-
 class Streams:
-    """So many long answers at a time, of which the time of each token is noted; one that ends is followed by another."""
+    """So many long answers at a time; one that ends is followed by another."""
 
-    def __init__(self, client: httpx.AsyncClient, count: int) -> None:
-        self.times: list[list[float]] = [[] for _ in range(count)]
-        self._client = client
-        self._tasks = [asyncio.create_task(self._run(number)) for number in range(count)]
+    def __init__(self, address: str, count: int) -> None:
+        self._address = address
+        self._answers: list[list[Answer]] = [[] for _ in range(count)]
 
-    async def _run(self, number: int) -> None:
-        while True:
-            asked = body(f"Tell a long story, number {number}.", max_tokens=LONG_TOKENS, logit_bias=NO_END)
-            async for event in stream(self._client, asked):
-                if has_text(event):
-                    self.times[number].append(event["at"])
+    async def begin(self) -> None:
+        for number in range(len(self._answers)):
+            await self._follow(number)
+
+    async def _follow(self, number: int) -> None:
+        text = f"Tell a long story, number {number}."
+        asked = body(text, max_tokens=LONG_TOKENS, logit_bias=NO_END, stream=True)
+        self._answers[number].append(await Answer(self._address, asked).send())
 
     async def flow(self, tokens: int) -> None:
         """Waits until each has so many tokens more."""
-        goals = [len(times) + tokens for times in self.times]
-        while any(len(times) < goal for times, goal in zip(self.times, goals, strict=True)):
-            for task in self._tasks:
-                if task.done():
-                    await task
+        goals = [count + tokens for count in self._counts()]
+        while any(count < goal for count, goal in zip(self._counts(), goals, strict=True)):
+            for number, answers in enumerate(self._answers):
+                if answers[-1].ended.done():
+                    if len(answers[-1].times) < LONG_TOKENS // 2:
+                        answers[-1].ended.result()
+                    await self._follow(number)
             await asyncio.sleep(0.01)
+
+    def _counts(self) -> list[int]:
+        return [sum(len(answer.times) for answer in answers) for answers in self._answers]
 
     def gaps(self, begin: float, end: float) -> list[float]:
         """Seconds from one token to the next, of all, between two times."""
         return [
             later - earlier
-            for times in self.times
-            for earlier, later in pairwise(times)
+            for answers in self._answers
+            for answer in answers
+            for earlier, later in pairwise(answer.times)
             if begin <= earlier and later <= end
         ]
 
     async def end(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for answers in self._answers:
+            answers[-1].leave()
+        await asyncio.sleep(0.5)  # their blocks are free after the step that is running
 
 
-async def first_token(client: httpx.AsyncClient, asked: dict[str, Any], more: int = 0) -> float:
+async def first_token(address: str, asked: dict[str, Any], more: int = 0) -> float:
     """Seconds to the first token, `more` of which are waited for; then the client goes away."""
     begin = time.perf_counter()
-    took = None
-    async for event in stream(client, asked):
-        if has_text(event):
-            took = took or event["at"] - begin
-            more -= 1
-            if more < 0:
-                break
-    assert took is not None
-    return took
+    answer = await Answer(address, {**asked, "stream": True}).send()
+    await answer.has(1 + more)
+    answer.leave()
+    return answer.times[0] - begin
 
 
-async def ttft(client: httpx.AsyncClient, options: argparse.Namespace) -> None:
+async def ttft(address: str, options: argparse.Namespace) -> None:
     ratios = []
     number = 0
 
-    async def measured() -> float:
+    async def measured() -> list[float]:
         nonlocal number
         found = []
-        for _ in range(7):
+        for _ in range(11):
             number += 1  # else the prompt's blocks would be there already
-            found.append(await first_token(client, body(f"{number} is a number. Say hello.", max_tokens=8)))
-        return statistics.median(found)
+            found.append(await first_token(address, body(f"{number} is a number. Say hello.", max_tokens=8)))
+        return sorted(found)
 
     for _ in range(options.rounds):
         alone = await measured()
-        streams = Streams(client, 15)
+        streams = Streams(address, 15)
+        await streams.begin()
         await streams.flow(8)
         beside = await measured()
         await streams.end()
-        ratios.append(beside / alone)
-        print(f"ttft: alone {1e3 * alone:.1f} ms, beside 15: {1e3 * beside:.1f} ms", flush=True)
+        ratios.append(statistics.median(beside) / statistics.median(alone))
+        print(
+            f"ttft, ms, median (largest) of {len(alone)}: alone {1e3 * statistics.median(alone):.1f} "
+            f"({1e3 * alone[-1]:.1f}), beside 15: {1e3 * statistics.median(beside):.1f} ({1e3 * beside[-1]:.1f})",
+            flush=True,
+        )
     print(f"ttft: beside 15 / alone, median of {len(ratios)}: {statistics.median(ratios):.2f}")
 
 
@@ -227,9 +213,10 @@ def large_schema(rng: random.Random) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
-async def schema(client: httpx.AsyncClient, options: argparse.Namespace) -> None:
+async def schema(address: str, options: argparse.Namespace) -> None:
     rng = random.Random(time.time_ns())
-    streams = Streams(client, 15)
+    streams = Streams(address, 15)
+    await streams.begin()
     await streams.flow(20)
     known = large_schema(rng)
 
@@ -238,15 +225,19 @@ async def schema(client: httpx.AsyncClient, options: argparse.Namespace) -> None
         await streams.flow(10)
         if given is not None:
             asked = body(f"{rng.random()} is a number.", max_tokens=3_500, guided_json=given)
-            await first_token(client, asked, more=3)
+            await first_token(address, asked, more=3)
         await streams.flow(options.span - 10)
         gaps = sorted(streams.gaps(begin, time.perf_counter()))
         return gaps[int(0.95 * len(gaps))]
 
     await span(known)
     against: dict[str, list[float]] = {"without": [], "known": []}
+    before = await span(None)
     for _ in range(options.rounds * 2):
-        found = {"without": await span(None), "new": await span(large_schema(rng)), "known": await span(known)}
+        new = await span(large_schema(rng))
+        after = await span(None)
+        found = {"without": (before + after) / 2, "new": new, "known": await span(known)}
+        before = await span(None)
         for name, ratios in against.items():
             ratios.append(found["new"] / found[name])
         print(
@@ -258,14 +249,12 @@ async def schema(client: httpx.AsyncClient, options: argparse.Namespace) -> None
 
 
 async def run(address: str, options: argparse.Namespace, model: str | None) -> None:
-    limits = httpx.Limits(max_connections=200, max_keepalive_connections=200)
-    async with httpx.AsyncClient(base_url=address, timeout=600, limits=limits) as client:
-        if "overhead" in options.only:
-            await overhead(client, options, model)
-        if "ttft" in options.only:
-            await ttft(client, options)
-        if "schema" in options.only:
-            await schema(client, options)
+    if "overhead" in options.only:
+        await overhead(address, options, model)
+    if "ttft" in options.only:
+        await ttft(address, options)
+    if "schema" in options.only:
+        await schema(address, options)
 
 
 def main() -> int:

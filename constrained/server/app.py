@@ -177,6 +177,13 @@ async def _answered(
                 return Json(await while_connected(request, whole(job)))
         except ClientGone:
             return Response(status_code=499)
+        except ApiError:
+            raise
+        except Exception as error:  # of the generation: an answer like any other, behind which the connection goes on
+            api = as_api_error(error)
+            if api.status >= 500:
+                log.error("a request failed", exc_info=error)
+            raise api from error
         later = ending.pop_all()
 
     async def end() -> None:
@@ -189,7 +196,8 @@ async def _answered(
 
 
 def _log_failure(error: BaseException) -> None:
-    log.error("a stream ended with an error", exc_info=error)
+    if as_api_error(error).status >= 500:
+        log.error("a stream ended with an error", exc_info=error)
 
 
 def _jobs(job: Any) -> list[Job]:
@@ -211,6 +219,13 @@ def _add_errors(app: FastAPI) -> None:
     async def api_error(request: Request, error: Exception) -> Json:
         return refused(request, error)
 
+    async def unexpected(request: Request, error: Exception) -> Json:
+        """What no route has made an answer of is raised again behind this one, and uvicorn then closes the connection:
+        a client that was not told might send its next request into it."""
+        response = refused(request, error)
+        response.headers["Connection"] = "close"
+        return response
+
     async def invalid(request: Request, error: Exception) -> Json:
         assert isinstance(error, RequestValidationError)
         return refused(request, validation_error(error.errors()))
@@ -225,7 +240,7 @@ def _add_errors(app: FastAPI) -> None:
     app.add_exception_handler(ApiError, api_error)
     app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(HTTPException, http_error)
-    app.add_exception_handler(Exception, api_error)
+    app.add_exception_handler(Exception, unexpected)
 
 
 def _add_middleware(app: FastAPI, state: ServerState) -> None:

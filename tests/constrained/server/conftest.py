@@ -81,6 +81,8 @@ def wait_until_ready(client: TestClient) -> None:
     for _ in range(10_000):
         if client.get("/ready").status_code == 200:
             return
+        if client.app.state.server.failure is not None:  # type: ignore[attr-defined]
+            raise client.app.state.server.failure  # type: ignore[attr-defined]
     raise AssertionError("the server never was ready")
 
 

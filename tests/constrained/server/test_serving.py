@@ -230,6 +230,43 @@ def test_a_grammar_that_takes_too_long_is_given_up(serve: Callable[..., TestClie
         chat(client, max_tokens=2)
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_grammar_that_is_given_up_in_the_middle_leaves_the_connection_as_it_was(
+    random_llm: LLM, stream: bool
+) -> None:
+    """uvicorn closes the connection behind whatever a route raises, and the client's next request would be lost."""
+    schema = {
+        "type": "object",
+        "properties": {"a": {"const": "x" * 30}, "b": {"type": "string", "pattern": "^(.*a.{12}b|.*c.{12}d)$"}},
+        "required": ["a", "b"],
+        "additionalProperties": False,
+    }
+    app = make_app(lambda: LLM(random_llm.model, limits=Limits(step_searches=1000)), ServerSettings())
+    body = {"model": "default", "messages": [{"role": "user", "content": "x"}], "guided_json": schema, "stream": stream}
+    with TestClient(app, base_url="http://localhost", raise_server_exceptions=True) as client:
+        wait_until_ready(client)
+        response = client.post("/v1/chat/completions", json={**body, "max_tokens": 200, "temperature": 0})
+        events = response.text.removeprefix("data: ").split("\n\ndata: ")
+        assert response.status_code == (200 if stream else 400)
+        assert (len(events) > 30) is stream  # the text had begun
+        error = json.loads(events[-1])["error"]
+        assert (error["code"], error["param"]) == ("limit_exceeded", None)
+        assert "connection" not in response.headers
+        assert idle(app)
+
+
+def test_behind_an_error_that_nobody_foresaw_the_connection_ends(serve: Callable[..., TestClient]) -> None:
+    with serve() as client:
+
+        @client.app.get("/broken")  # type: ignore[attr-defined,untyped-decorator]
+        async def broken() -> None:
+            raise RuntimeError("nobody foresaw this")
+
+        response = client.get("/broken")
+        assert (response.status_code, response.headers["connection"]) == (500, "close")
+        assert response.json()["error"]["code"] == "internal_error"
+
+
 def test_metrics_tell_what_was_done(serve: Callable[..., TestClient]) -> None:
     with serve() as client:
         wait_until_ready(client)
