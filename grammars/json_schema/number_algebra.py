@@ -15,6 +15,7 @@ from itertools import islice, product
 from weakref import WeakKeyDictionary
 
 from grammars import regular
+from grammars.effort import spend
 from grammars.json_schema.numbers import NUMBER, listed_numbers_rx, other_number_rx
 from grammars.json_schema.quantities import Quantity
 from grammars.regular import NONE, Rx
@@ -177,6 +178,7 @@ def _simplified(cells: Iterable[Cell]) -> Cells | None:
         if len(found) > MAX_CELLS:
             return None
     kept = list(found)
+    spend(len(kept))
     return tuple(cell for cell in kept if not any(other is not cell and _within(cell, other, kept) for other in kept))
 
 
@@ -199,6 +201,7 @@ def _parts(cell: Cell) -> Sequence[Cell] | None:
         return ()
     excluded: list[Quantity] = []
     for other in sorted(cell.excluded, key=repr):
+        spend()  # it is compared with all of them
         if other.strict or not other.measurable():
             return None
         if base.within(other):

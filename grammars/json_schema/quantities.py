@@ -11,6 +11,7 @@ from math import ceil, floor, gcd, lcm
 
 from grammars import regular
 from grammars.json_schema.numbers import number_rx
+from grammars.memory import remembered
 from grammars.regular import NONE, Rx
 
 _FAR = 5_000
@@ -91,10 +92,7 @@ class Quantity:
 
     def _step(self) -> Fraction | None:
         """The number whose multiples these are; `None` where they are on no grid."""
-        steps = [Fraction(multiple) for multiple in self.multiples] + [Fraction(1)] * self.integer
-        if not steps:
-            return None
-        return Fraction(lcm(*[step.numerator for step in steps]), gcd(*[step.denominator for step in steps]))
+        return _grid(self.multiples, self.integer)
 
     def is_empty(self) -> bool:
         """Whether there are no such numbers."""
@@ -147,6 +145,14 @@ def _inclusive(end: _End | None) -> Decimal | None:
 
 def _exclusive(end: _End | None) -> Decimal | None:
     return end[0] if end is not None and end[1] else None
+
+
+@remembered(4096)
+def _grid(multiples: frozenset[Decimal], integer: bool) -> Fraction | None:
+    steps = [Fraction(multiple) for multiple in multiples] + [Fraction(1)] * integer
+    if not steps:
+        return None
+    return Fraction(lcm(*[step.numerator for step in steps]), gcd(*[step.denominator for step in steps]))
 
 
 def _tighter(a: _End | None, b: _End | None, side: int) -> _End | None:
