@@ -99,6 +99,8 @@ UInt8 = NDArray[np.uint8]
 UInt32 = NDArray[np.uint32]
 UInt64 = NDArray[np.uint64]
 
+_MOST_COUNTED = 1 << 30
+"""Nodes that L_WALKED counts to."""
 _BETWEEN = -1
 """W_DEPTH between two exits."""
 
@@ -299,7 +301,7 @@ def compose(
                     depth -= 1
             depth = _BETWEEN
             number += 1
-        locals_[local, L_WALKED] = max(np.int64(locals_[local, L_WALKED]), w[W_ITEM_WALKED] + walked)
+        locals_[local, L_WALKED] = min(np.int64(locals_[local, L_WALKED]) + w[W_ITEM_WALKED] + walked, _MOST_COUNTED)
         w[W_WALKED] += walked
         w[W_ITEM] += 1
         w[W_ITEM_WALKED] = 0

@@ -177,7 +177,7 @@ def find_items(
     """List the local rows that make up the row of w[W_ROOT] and the stack, each with the cell below it; a status.
 
     On OK there are w[W_ITEMS] of them, cells are free from w[W_SPARE] on, and w[W_LOWEST] says which cells made a difference; -1:
-    local row w[W_DETAIL] is to be prepared first, as its last walk was long; 0: it turned out that one cannot be.
+    local row w[W_DETAIL] is to be prepared first, as its walks were long; 0: it turned out that one cannot be.
     NEED_LOCAL: the local row of state w[W_DETAIL] for the large exit w[W_WITHIN] is to be made first.
     """
     w[W_SPARE] = w[W_TOP]

@@ -76,7 +76,7 @@ CHAIN_FLAG = 1 << 40
 ) = range(12)  # fmt: skip
 LOCAL_COLUMNS = 12
 """A local row: its base, or -1, and a list of tokens in the pool; its exits; 1 if there are more tokens, which the text has to
-tell; how many nodes a walk of the exits came to.  L_PREPARED: 1 if the exits are there a second time in two parts, those
+tell; how many nodes the walks of the exits came to, in all.  L_PREPARED: 1 if the exits are there a second time in two parts, those
 joined (`kernels.joining`) and large ones (`kernels.leaving`); -1 if they cannot be."""
 R_DENSE, R_IDS, R_IDS_END, R_MORE, R_MORE_END, R_OPEN, R_NUMBER = range(7)
 ROW_COLUMNS = 7

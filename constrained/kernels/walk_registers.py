@@ -28,8 +28,8 @@ the bytes that those tables may take; W_UNFILED is 1 where `compose` is not to m
 For the making of a row (`row_making.make_row`): W_ROOT is its state, W_STAGE how far it has come, W_COST what the local walk
 has cost so far, W_KEEPS the cost from which on the caller wants to keep a local row of a string (-1: never).  W_ITEMS local
 rows make up the row; W_ITEM is the one being completed and W_ITEM_WALKED the nodes that this has come to; cells are free from
-W_SPARE on; W_WITHIN is the large exit that a local row is made for, or -1.  After W_LEAST_WALK nodes the exits of a local row
-are prepared, and those before W_LARGE tokens are large.  W_JOINED and W_JOINED_TOKENS are the tops of the tables of joined
+W_SPARE on; W_WITHIN is the large exit that a local row is made for, or -1.  After W_LEAST_WALK nodes in all the exits of a local
+row are prepared, and those before W_LARGE tokens are large.  W_JOINED and W_JOINED_TOKENS are the tops of the tables of joined
 exits.  W_MADE is how many states there were before, W_STEP_STATES how many more may be made without a look at the limits."""
 
 CHAINS = 1 << 29

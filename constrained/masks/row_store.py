@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 _ROWS_SHARE, _TABLE_SHARE = 2, 4
 """Rows may take one half of `Limits.bytes`, rows written out for devices one quarter."""
 _NO_BUDGET = 1 << 62
-_LEAST_WALK = 1024
-"""Nodes that a walk of exits came to, from which on they are prepared for the next one."""
+_LEAST_WALK = 16_000
+"""Nodes that walks of exits came to, from which on they are prepared for the next one: about what preparing them costs."""
 _LARGE = 1024
 """Tokens behind an exit that are worth a local row of their own."""
 _NO_ROW: NDArray[np.uint32] = np.empty(0, dtype=np.uint32)
