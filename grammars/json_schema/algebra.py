@@ -26,6 +26,7 @@ _MEETING_STEPS = 4  # what a meeting of two shapes costs, in steps of other sear
 LITERALS = frozenset({"null", "true", "false"})
 EVERYTHING = Alternatives(LITERALS, NUMBER, ALL, (ANY_ARRAY,), (ANY_OBJECT,))
 NOTHING = Alternatives(frozenset(), NONE, NONE, (), ())
+SCALARS = Alternatives(LITERALS, NUMBER, ALL, (), ())
 
 Shape = TypeVar("Shape", ArrayShape, ObjectShape)
 
@@ -182,6 +183,16 @@ def _demands(shape: ArrayShape | ObjectShape) -> frozenset[str]:
     if isinstance(shape, ArrayShape):
         return frozenset()
     return frozenset([prop.name for prop in shape.properties if prop.required])
+
+
+def scalars_of(a: Alternatives) -> Alternatives:
+    """What `a` admits but for arrays and objects."""
+    if not a.arrays and not a.objects:
+        return a
+    if a is EVERYTHING:
+        return SCALARS
+    rest = Alternatives(a.literals, a.number, a.string, (), ())
+    return NOTHING if is_nothing(rest) else rest
 
 
 def unite(members: Sequence[Alternatives]) -> Alternatives:

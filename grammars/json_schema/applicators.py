@@ -20,7 +20,7 @@ from grammars.json_schema.algebra import (
 )
 from grammars.json_schema.array_algebra import complement_array, intersect_arrays
 from grammars.json_schema.discriminators import clashes
-from grammars.json_schema.formulas import TRUE, Node, negation
+from grammars.json_schema.formulas import TRUE, Look, Node, negation
 from grammars.json_schema.number_algebra import meet_numbers, other_numbers, unite_numbers
 from grammars.json_schema.object_algebra import complement_object, intersect_objects
 from grammars.json_schema.reader import malformed, members
@@ -80,9 +80,9 @@ def branches_of(value: SchemaValue, keyword: str) -> list[Node]:
 # ---- oneOf
 
 
-def exactly_one(value: SchemaValue, found: Alternatives) -> Alternatives:
+def exactly_one(value: SchemaValue, found: Alternatives, look: Look) -> Alternatives:
     """What `found` and exactly one branch of `oneOf` admit."""
-    pairs = [(node, intersect(found, node.raw(), value)) for node in branches_of(value, "oneOf")]
+    pairs = [(node, intersect(found, look(node), value)) for node in branches_of(value, "oneOf")]
     pairs = [(node, branch) for node, branch in pairs if branch is not NOTHING]
     if len(pairs) < 2:
         return pairs[0][1] if pairs else NOTHING
@@ -184,35 +184,35 @@ def _apart(
     return left
 
 
-def at_least_two(value: SchemaValue) -> Alternatives:
+def at_least_two(value: SchemaValue, look: Look) -> Alternatives:
     """What two or more branches of `oneOf` admit."""
-    raws = [node.raw() for node in branches_of(value, "oneOf")]
-    return unite([intersect(a, b, value) for a, b in combinations(raws, 2)])
+    branches = [look(node) for node in branches_of(value, "oneOf")]
+    return unite([intersect(a, b, value) for a, b in combinations(branches, 2)])
 
 
 # ---- if / then / else
 
 
-def conditional(value: SchemaValue, found: Alternatives) -> Alternatives:
+def conditional(value: SchemaValue, found: Alternatives, look: Look) -> Alternatives:
     """`found` where `if` and `then` hold or neither `if` does nor `else` fails."""
     condition, consequence, alternative = _conditional(value)
     if consequence is TRUE and alternative is TRUE:
         return found
-    met = intersect(found, condition.raw(), value)
+    met = intersect(found, look(condition), value)
     if met is not NOTHING:
-        met = intersect(met, consequence.raw(), value)
-    missed = intersect(found, negation(condition).raw(), value)
+        met = intersect(met, look(consequence), value)
+    missed = intersect(found, look(negation(condition)), value)
     if missed is not NOTHING:
-        missed = intersect(missed, alternative.raw(), value)
+        missed = intersect(missed, look(alternative), value)
     return unite([met, missed])
 
 
-def conditional_refuted(value: SchemaValue) -> list[Alternatives]:
+def conditional_refuted(value: SchemaValue, look: Look) -> list[Alternatives]:
     """The two ways to fail `if`: it holds and `then` does not, or neither holds `if` nor `else`."""
     condition, consequence, alternative = _conditional(value)
     return [
-        intersect(condition.raw(), negation(consequence).raw(), value),
-        intersect(negation(condition).raw(), negation(alternative).raw(), value),
+        intersect(look(condition), look(negation(consequence)), value),
+        intersect(look(negation(condition)), look(negation(alternative)), value),
     ]
 
 

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from grammars.json_schema.algebra import EVERYTHING, NOTHING, complement, intersect, product_of_objects, unite
+from grammars.json_schema.algebra import (
+    EVERYTHING,
+    NOTHING,
+    SCALARS,
+    complement,
+    intersect,
+    product_of_objects,
+    scalars_of,
+    unite,
+)
 from grammars.json_schema.applicators import (
     REFERENCES,
     at_least_two,
@@ -16,7 +25,7 @@ from grammars.json_schema.applicators import (
 )
 from grammars.json_schema.arrays import ARRAY_KEYWORDS, array_shapes
 from grammars.json_schema.evaluated import UNEVALUATED, with_unevaluated
-from grammars.json_schema.formulas import is_nothing, negation
+from grammars.json_schema.formulas import SCALARS_ALONE, WHOLE, Look, is_nothing, negation
 from grammars.json_schema.objects import OBJECT_KEYWORDS, object_shapes, undeclared_required
 from grammars.json_schema.reader import ALL_TYPES, decimal, is_number, types_of
 from grammars.json_schema.scalars import (
@@ -35,61 +44,79 @@ if TYPE_CHECKING:
 
 _TYPED = STRING_KEYWORDS | NUMBER_KEYWORDS | ARRAY_KEYWORDS | OBJECT_KEYWORDS
 _IN_PLACE = frozenset({"allOf", "anyOf", "oneOf", "not", "if", *REFERENCES})
+_STRUCTURES = frozenset({"array", "object"})
 _LITERALS = {"null": frozenset({"null"}), "boolean": frozenset({"true", "false"})}
 
 
-def evaluate(value: SchemaValue) -> Alternatives:
-    """The union of shapes that the schema admits, before emptiness is decided."""
+def evaluate(value: SchemaValue, look: Look) -> Alternatives:
+    """The union of shapes that the schema admits, before emptiness is decided; of its scalars where `look` is for those."""
     schema, draft = value.schema, value.resource.draft
     if draft.ref_alone and "$ref" in schema:
-        return target(value, "$ref").raw()
+        return look(target(value, "$ref"))
     present = draft.keywords.intersection(schema)
-    found = _own(value, present)
+    whole = look is WHOLE
+    found = _own(value, present, whole)
+    if found is NOTHING and not whole:
+        return NOTHING
     if not _IN_PLACE.isdisjoint(present):
-        found = _applied(value, present, found)
-    if not UNEVALUATED.isdisjoint(present):
+        if not found.arrays and not found.objects:
+            look = SCALARS_ALONE
+        found = _applied(value, present, found, look)
+    if not UNEVALUATED.isdisjoint(present) and whole:  # they say nothing about scalars
         found = with_unevaluated(value, present, found)
     return _with_undeclared(value, present, found)
 
 
-def refute(value: SchemaValue) -> Alternatives:
-    """The union of shapes that the schema does not admit: any of its assertions fails."""
+def refute(value: SchemaValue, look: Look) -> Alternatives:
+    """The union of shapes that the schema does not admit: any of its assertions fails; of scalars as in `evaluate`."""
     schema, draft = value.schema, value.resource.draft
     if draft.ref_alone and "$ref" in schema:
-        return negation(target(value, "$ref")).raw()
+        return look(negation(target(value, "$ref")))
     present = draft.keywords.intersection(schema)
     if not UNEVALUATED.isdisjoint(present):
-        return complement(value.raw(), value)
-    own = _with_undeclared(value, present, _own(value, present))
-    missed = [complement(own, value)]
+        return _complement(look(value), value, look)
+    own = _with_undeclared(value, present, _own(value, present, look is WHOLE))
+    missed = [_complement(own, value, look)]
     for keyword in REFERENCES:
         if keyword in present:
-            missed.append(negation(target(value, keyword)).raw())
+            missed.append(look(negation(target(value, keyword))))
     if "allOf" in present:
-        missed += [negation(branch).raw() for branch in branches_of(value, "allOf")]
+        missed += [look(negation(branch)) for branch in branches_of(value, "allOf")]
     if "anyOf" in present:
         none = EVERYTHING
         for branch in branches_of(value, "anyOf"):
-            none = intersect(none, negation(branch).raw(), value)
+            none = intersect(none, look(negation(branch)), value)
         missed.append(none)
     if "oneOf" in present:
         none = EVERYTHING
         for branch in branches_of(value, "oneOf"):
-            none = intersect(none, negation(branch).raw(), value)
-        missed += [none, at_least_two(value)]
+            none = intersect(none, look(negation(branch)), value)
+        missed += [none, at_least_two(value, look)]
     if "not" in present:
-        missed.append(value.child(schema["not"], "not").raw())
+        missed.append(look(value.child(schema["not"], "not")))
     if "if" in present:
-        missed += conditional_refuted(value)
+        missed += conditional_refuted(value, look)
     return unite(missed)
 
 
-def _own(value: SchemaValue, present: frozenset[str]) -> Alternatives:
+def _complement(found: Alternatives, value: SchemaValue, look: Look) -> Alternatives:
+    return complement(found, value) if look is WHOLE else scalars_of(complement(found, value))
+
+
+def _own(value: SchemaValue, present: frozenset[str], whole: bool) -> Alternatives:
     if "enum" in present or "const" in present:
-        return _listed(value, present)
+        found = _listed(value, present)
+        return found if whole else scalars_of(found)
     if "type" in present:
-        return _typed(value, present, types_of(value.schema["type"], value.pointer))
-    return EVERYTHING if _TYPED.isdisjoint(present) else _typed(value, present, ALL_TYPES)
+        types = types_of(value.schema["type"], value.pointer)
+    elif _TYPED.isdisjoint(present):
+        return EVERYTHING if whole else SCALARS
+    else:
+        types = ALL_TYPES
+    if whole:
+        return _typed(value, present, types)
+    types -= _STRUCTURES
+    return _typed(value, present, types) if types else NOTHING
 
 
 def _with_undeclared(value: SchemaValue, present: frozenset[str], found: Alternatives) -> Alternatives:
@@ -162,20 +189,20 @@ def _type_name(item: Any) -> str:
     return "array" if isinstance(item, list) else "number"
 
 
-def _applied(value: SchemaValue, present: frozenset[str], found: Alternatives) -> Alternatives:
+def _applied(value: SchemaValue, present: frozenset[str], found: Alternatives, look: Look) -> Alternatives:
     """`found` under every in-place applicator of the schema."""
     for keyword in REFERENCES:
         if keyword in present:
-            found = intersect(found, target(value, keyword).raw(), value)
+            found = intersect(found, look(target(value, keyword)), value)
     if "allOf" in present:
         for branch in branches_of(value, "allOf"):
-            found = intersect(found, branch.raw(), value)
+            found = intersect(found, look(branch), value)
     if "anyOf" in present:
-        found = unite([intersect(found, branch.raw(), value) for branch in branches_of(value, "anyOf")])
+        found = unite([intersect(found, look(branch), value) for branch in branches_of(value, "anyOf")])
     if "oneOf" in present:
-        found = exactly_one(value, found)
+        found = exactly_one(value, found, look)
     if "not" in present:
-        found = intersect(found, negation(value.child(value.schema["not"], "not")).raw(), value)
+        found = intersect(found, look(negation(value.child(value.schema["not"], "not"))), value)
     if "if" in present:
-        found = conditional(value, found)
+        found = conditional(value, found, look)
     return found

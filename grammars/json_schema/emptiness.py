@@ -55,11 +55,11 @@ def _has_scalar(alternatives: Alternatives) -> bool:
 
 
 def _inhabited(node: Node, probe: Probe) -> bool:
+    if _has_scalar(node.scalars()):
+        return True
     raw = node.raw()
-    return (
-        _has_scalar(raw)
-        or any(array_inhabited(shape, probe) for shape in raw.arrays)
-        or any(object_inhabited(shape, probe) for shape in raw.objects)
+    return any(array_inhabited(shape, probe) for shape in raw.arrays) or any(
+        object_inhabited(shape, probe) for shape in raw.objects
     )
 
 

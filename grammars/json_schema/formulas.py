@@ -67,18 +67,24 @@ class _Progress:
     probes = 0
 
 
+_IDLE: frozenset[Look] = frozenset()
+
+
 class Node:
     """A value; identity is equality."""
 
-    __slots__ = ("__weakref__", "_alternatives", "_busy", "_empty", "_negation", "_raw", "shortest", "workspace")
+    __slots__ = (
+        "__weakref__", "_alternatives", "_busy", "_empty", "_negation", "_raw", "_scalars", "shortest", "workspace"
+    )  # fmt: skip
 
     def __init__(self, workspace: Workspace) -> None:
         self.workspace = workspace
         self._raw: Alternatives | None = None
+        self._scalars: Alternatives | None = None
         self._alternatives: Alternatives | None = None
         self._empty: bool | None = None
         self._negation: Node | None = None
-        self._busy = False
+        self._busy: frozenset[Look] = _IDLE
         self.shortest: Shortest | None = None  # kept by `shortest`
 
     @property
@@ -86,14 +92,15 @@ class Node:
         """JSON pointer of the subschema that this value came from."""
         raise NotImplementedError
 
-    def _evaluate(self) -> Alternatives:
+    def _evaluate(self, look: Look) -> Alternatives:
+        """The shapes, other nodes looked at by `look`; where that is `SCALARS_ALONE`, arrays and objects may be left out."""
         raise NotImplementedError
 
-    def refuted(self, place: Node) -> Alternatives:
+    def refuted(self, place: Node, look: Look) -> Alternatives:
         """The union of shapes that this node does not admit; `place` is the negation, for messages."""
         from grammars.json_schema.algebra import complement
 
-        return complement(self.raw(), place)
+        return complement(look(self), place)
 
     def surely_inhabited(self) -> bool:
         """A cheap sufficient test that some value satisfies this node."""
@@ -110,24 +117,39 @@ class Node:
     def raw(self) -> Alternatives:
         """The union of shapes with possibly empty members.  The caller holds the lock."""
         if self._raw is None:
-            if self._busy:
-                raise SchemaError("this subschema refers to itself without anything in between", self.pointer)
-            if _Progress.depth >= MAX_DEPTH:
-                raise LimitExceeded(f"more than {MAX_DEPTH} subschemas apply in place inside one another", self.pointer)
-            self._busy = True
-            _Progress.depth += 1
-            try:
-                self._raw = self._evaluate()
-            except RecursionError:
-                raise LimitExceeded("the schema is nested too deeply", self.pointer) from None
-            except LimitExceeded as error:
-                if error.pointer is not None:
-                    raise
-                raise LimitExceeded(error.message, self.pointer, error.keyword) from None
-            finally:
-                self._busy = False
-                _Progress.depth -= 1
+            self._raw = self._worked_out(WHOLE)
         return self._raw
+
+    def scalars(self) -> Alternatives:
+        """`raw` without arrays and objects, which are what costs; these are not worked out for it."""
+        if self._scalars is None:
+            from grammars.json_schema.algebra import scalars_of
+
+            self._scalars = scalars_of(self._worked_out(SCALARS_ALONE) if self._raw is None else self._raw)
+        return self._scalars
+
+    def plainly_scalar(self) -> bool:
+        """A cheap sufficient test that no array and no object satisfies this node."""
+        return self._raw is not None and not self._raw.arrays and not self._raw.objects
+
+    def _worked_out(self, look: Look) -> Alternatives:
+        if look in self._busy:
+            raise SchemaError("this subschema refers to itself without anything in between", self.pointer)
+        if _Progress.depth >= MAX_DEPTH:
+            raise LimitExceeded(f"more than {MAX_DEPTH} subschemas apply in place inside one another", self.pointer)
+        self._busy |= {look}
+        _Progress.depth += 1
+        try:
+            return self._evaluate(look)
+        except RecursionError:
+            raise LimitExceeded("the schema is nested too deeply", self.pointer) from None
+        except LimitExceeded as error:
+            if error.pointer is not None:
+                raise
+            raise LimitExceeded(error.message, self.pointer, error.keyword) from None
+        finally:
+            self._busy -= {look}
+            _Progress.depth -= 1
 
     def alternatives(self) -> Alternatives:
         """The union of inhabited shapes; see `Value`."""
@@ -162,6 +184,9 @@ class Node:
                 return False
             _Progress.probes += 1
             try:
+                if not is_nothing(self.scalars()):
+                    self._empty = False
+                    return False
                 self.raw()
             except GrammarError:
                 return False  # whoever really needs this node will hear of it
@@ -175,6 +200,12 @@ class Node:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} #{self.pointer}>"
+
+
+Look = Callable[[Node], Alternatives]
+"""How the shapes of other nodes are asked for: `WHOLE` or `SCALARS_ALONE`."""
+WHOLE: Look = Node.raw
+SCALARS_ALONE: Look = Node.scalars
 
 
 def is_nothing(alternatives: Alternatives) -> bool:
@@ -195,7 +226,7 @@ class _Fixed(Node):
     def pointer(self) -> str:
         return ""
 
-    def _evaluate(self) -> Alternatives:
+    def _evaluate(self, look: Look) -> Alternatives:
         from grammars.json_schema.algebra import EVERYTHING, NOTHING
 
         return EVERYTHING if self is TRUE else NOTHING
@@ -223,15 +254,17 @@ class Conjunction(Node):
     def pointer(self) -> str:
         return self.members[0].pointer
 
-    def _evaluate(self) -> Alternatives:
+    def _evaluate(self, look: Look) -> Alternatives:
         from grammars.json_schema.algebra import intersect, intersect_all
 
         # Conjunctions grow a member at a time; what was found for one member less is a good start.
         if len(self.members) > 2:
             shorter = self.workspace.formulas.get(("and", frozenset(self.members[:-1])))
             if shorter is not None and shorter._raw is not None:
-                return intersect(shorter._raw, self.members[-1].raw(), self)
-        return intersect_all([member.raw() for member in self.members], self)
+                return intersect(shorter._raw, look(self.members[-1]), self)
+        if any(member.plainly_scalar() for member in self.members):
+            look = SCALARS_ALONE
+        return intersect_all([look(member) for member in self.members], self)
 
 
 class Disjunction(Node):
@@ -250,10 +283,10 @@ class Disjunction(Node):
     def surely_inhabited(self) -> bool:
         return self._empty is False or any(member.surely_inhabited() for member in self.members)
 
-    def _evaluate(self) -> Alternatives:
+    def _evaluate(self, look: Look) -> Alternatives:
         from grammars.json_schema.algebra import unite
 
-        return unite([member.raw() for member in self.members])
+        return unite([look(member) for member in self.members])
 
 
 class Negation(Node):
@@ -269,8 +302,8 @@ class Negation(Node):
     def pointer(self) -> str:
         return self.member.pointer
 
-    def _evaluate(self) -> Alternatives:
-        return self.member.refuted(self)
+    def _evaluate(self, look: Look) -> Alternatives:
+        return self.member.refuted(self, look)
 
 
 class Given(Node):

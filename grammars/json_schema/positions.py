@@ -7,7 +7,7 @@ from typing import Any
 
 from grammars.errors import LimitExceeded, SchemaError
 from grammars.json_schema.assertions import evaluate, refute
-from grammars.json_schema.formulas import FALSE, SHARED, TRUE, Node, Workspace
+from grammars.json_schema.formulas import FALSE, SHARED, TRUE, Look, Node, Workspace
 from grammars.json_schema.reader import shown
 from grammars.json_schema.references import Registry, Resource, Target, escape
 from grammars.json_schema.shapes import Alternatives
@@ -149,12 +149,19 @@ class SchemaValue(Node):
             return type(first) is str and first.isascii() and schema.get("type", "string") == "string"
         return doubtful <= _HARMLESS
 
-    def _evaluate(self) -> Alternatives:
-        return evaluate(self)
+    def plainly_scalar(self) -> bool:
+        if self._raw is not None:
+            return super().plainly_scalar()
+        name = self.schema.get("type")
+        alone = self.resource.draft.ref_alone and "$ref" in self.schema
+        return type(name) is str and name in _SCALAR_TYPES and not alone
 
-    def refuted(self, place: Node) -> Alternatives:
+    def _evaluate(self, look: Look) -> Alternatives:
+        return evaluate(self, look)
+
+    def refuted(self, place: Node, look: Look) -> Alternatives:
         """What the schema does not admit, with the negation pushed into its subschemas."""
-        return refute(self)
+        return refute(self, look)
 
 
 # Under these keywords alone there is always a value: the empty object, the empty array or any scalar.
@@ -167,6 +174,7 @@ _INHABITED = frozenset({
 # Any one of these leaves some value of every type, alone and beside those above.
 _HARMLESS = frozenset({"minLength", "maxLength", "minimum", "maximum", "maxItems", "maxProperties"})
 _ENUM = frozenset({"enum"})
+_SCALAR_TYPES = frozenset({"null", "boolean", "integer", "number", "string"})
 
 
 def _below(parent: SchemaValue, keyword: str, name: str | None) -> str:

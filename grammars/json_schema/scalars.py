@@ -13,7 +13,7 @@ from grammars.json_schema.algebra import meet, reduced
 from grammars.json_schema.array_algebra import array_shape
 from grammars.json_schema.drafts import asserts_formats
 from grammars.json_schema.formats import format_rx
-from grammars.json_schema.formulas import FALSE, SHARED, Node
+from grammars.json_schema.formulas import FALSE, SHARED, Look, Node
 from grammars.json_schema.number_algebra import language_of, language_of_values
 from grammars.json_schema.numbers import NUMBER
 from grammars.json_schema.object_algebra import object_shape
@@ -126,7 +126,7 @@ class Constant(Node):
     def pointer(self) -> str:
         return self._pointer
 
-    def _evaluate(self) -> Alternatives:
+    def _evaluate(self, look: Look) -> Alternatives:
         return constants([self.value], self._pointer)
 
 

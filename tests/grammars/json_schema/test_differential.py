@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 
 from grammars import JsonSchema, LimitExceeded, SchemaError
 from grammars.json_schema import Value, root_value, shortest_document, shortest_size
-from grammars.json_schema.formulas import is_nothing
+from grammars.json_schema.algebra import scalars_of
+from grammars.json_schema.formulas import Node, is_nothing, negation
+from grammars.regular import is_subset
 
 NAMES = st.sampled_from(["a", "b", "ab", "c"])
 SCALARS = st.one_of(
@@ -161,5 +163,26 @@ def test_shortest_documents_are_valid_and_nothing_valid_is_shorter(draft: str) -
                     if verdict(document):
                         compact = json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
                         assert size <= len(compact)
+
+    check()
+
+
+@pytest.mark.parametrize("draft", ["7", "2020-12"])
+def test_scalars_worked_out_alone_are_those_of_the_whole(draft: str) -> None:
+    @settings(LOOSE, max_examples=80)
+    @given(schemas(draft), st.booleans())
+    def check(schema: dict[str, Any], negated: bool) -> None:
+        def value() -> Node:
+            root = root_value(JsonSchema(schema))
+            return negation(root) if negated else root
+
+        with lawful():
+            whole, alone = scalars_of(value().raw()), value().scalars()
+        assert alone.literals == whole.literals
+        assert not alone.arrays
+        assert not alone.objects
+        for mine, other in ((alone.string, whole.string), (alone.number, whole.number)):
+            assert is_subset(mine, other)
+            assert is_subset(other, mine)
 
     check()
