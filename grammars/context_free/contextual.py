@@ -121,6 +121,7 @@ class ContextualLexer(Lexer):
         self._separation = separation
         self._starts: dict[tuple[int, Mask, bool], Scan] = {}
         self._wins: dict[Scan, bool] = {}
+        self._begins: dict[tuple[Trial, ...], Scan] = {}
         self._stepped: dict[Scan, list[tuple[Letters, Scan]]] = {}
 
     def start(self, state: int) -> Scan:
@@ -238,7 +239,14 @@ class ContextualLexer(Lexer):
         if found is None:
             trials: tuple[Trial, ...] = scan.key[0] if scan.key else ()  # type: ignore[assignment]
             items = [(characters, to) for one in trials for characters, to in _steps(one)]
-            found = self._stepped[scan] = [(characters, self._begun(steps)) for characters, steps in split(items)]
+            found = self._stepped[scan] = [(characters, self._begun_once(steps)) for characters, steps in split(items)]
+        return found
+
+    def _begun_once(self, trials: tuple[Trial, ...]) -> Scan:
+        """`_begun`, remembered: most states of the parser try the same terminals in the same order."""
+        found = self._begins.get(trials)
+        if found is None:
+            found = self._begins[trials] = self._begun(trials)
         return found
 
     def _begun(self, trials: Sequence[Trial]) -> Scan:

@@ -283,7 +283,11 @@ def _separated_by(grammar: ContextFree, ignored: int, text: str) -> Separation |
     for number in read:
         word = _word(grammar, number, strings)
         if word is not None and number != newline and not _is_read(grammar, number, word, text):
-            word = _word_of_its_own(grammar, number)
+            other = word.swapcase()  # of a keyword that may be written either way, mostly one is not a name
+            if terminals[number].literal and other != word and _is_read(grammar, number, other, text):
+                word = other
+            else:
+                word = _word_of_its_own(grammar, number)
         if word is None or any(_begins(rx, text + word[0]) for rx in _languages(terminals[ignored])):
             return None
         words.append(word + text)
@@ -337,6 +341,8 @@ def _is_read(grammar: ContextFree, number: int, word: str, separator: str) -> bo
     text = word + separator
     for other, one in enumerate(terminals):
         if other != number and one.order > last:
+            continue
+        if all(derivative(rx, ord(text[0])) is NONE for rx in _languages(one)):
             continue
         if other not in (number, *covering) and _may_take(one, text):
             return False

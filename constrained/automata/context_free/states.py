@@ -34,6 +34,7 @@ from grammars.context_free.letters import ALL_LETTERS, Letters, ascii_ranges, le
 from grammars.context_free.scans import Cut, Scan
 from grammars.context_free.stacks import BASE
 from grammars.errors import EmptyLanguage
+from grammars.memory import remembered
 from grammars.regular import ALL, NONE, Rx, moves
 
 _MANY = 4
@@ -237,19 +238,25 @@ def _leave_before(
 
     A first byte may belong both to characters before which a terminal ends and to others: then all is left open.
     """
-    shared = {byte for characters, _ in staying for byte in _first_bytes(characters)}
+    if not leaving:
+        return
+    shared = set().union(*[_first_bytes(characters) for characters, _ in staying])
     outcomes: dict[int, set[int]] = {}
     for characters, outcome in leaving:
         for byte in _first_bytes(characters):
             outcomes.setdefault(byte, set()).add(outcome)
     undecided = parser.outcome(Outcome(scan))
+    decided: dict[int, int] = {}
     for byte, found in outcomes.items():
         outcome = undecided if byte in shared or len(found) > 1 else next(iter(found))
-        made.on(byte, byte, pop_before(outcome))
+        decided[outcome] = decided.get(outcome, 0) | 1 << byte
+    for outcome, bits in decided.items():
+        _on(made, bits, pop_before(outcome))
 
 
-def _first_bytes(characters: Rx) -> list[int]:
-    return [byte for first, last, _, _ in spelling(characters).leads for byte in range(first, last + 1)]
+@remembered(1 << 12)
+def _first_bytes(characters: Rx) -> frozenset[int]:
+    return frozenset(byte for first, last, _, _ in spelling(characters).leads for byte in range(first, last + 1))
 
 
 def expand_hypotheses(
