@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 import torch
 
-from engine.constraint import DeviceConstraint, ForkableConstraint, Row, TokenConstraint
+from engine.constraint import DeviceConstraint, ForkableConstraint, Row, TokenConstraint, can_go_back
 from engine.sampling import Draw, Fallback, Sampling, TokenLogprob
 from engine.sampling.chain import SamplerRow
 from engine.sampling.mask import Masks, row_words
@@ -48,6 +48,9 @@ class SequenceState:
         self.logprobs: list[TokenLogprob] = []
         self.finish_reason: FinishReason | None = None
         self._other_than_end = ~_bits(self.eos_token_ids, vocab_size)
+        self._spelled: list[
+            int
+        ] = []  # what the constraint dictates from here, the last token first, as far as it was asked
 
     @property
     def output(self) -> list[int]:
@@ -66,6 +69,7 @@ class SequenceState:
             assert isinstance(self.constraint, ForkableConstraint)
             other.constraint, other.mask = self.constraint.fork(), self.mask.copy()
         other.fallbacks, other.logprobs = list(self.fallbacks), list(self.logprobs)
+        other._spelled = list(self._spelled)
         return other
 
     def accept(self, draw: Draw) -> bool:
@@ -74,6 +78,8 @@ class SequenceState:
         The constraint moves only with tokens that were drawn under it, see `Sampling.on_empty`.
         """
         token = draw.token_id
+        if self._spelled and self._spelled.pop() != token:
+            self._spelled = []
         self.fallbacks.extend(draw.fallbacks)
         if self.constraint is not None and draw.follows_constraint:
             self.constraint.accept(token)
@@ -112,24 +118,47 @@ class SequenceState:
             self.finish_reason = "length"
 
     def dictated(self) -> Draw | None:
-        """The next token, where the constraint leaves one alone and no other rule has anything against it.
+        """The next token, where it is certain whatever the logits are, and no other rule has anything against it.
 
-        Whatever the logits are, it is what would be drawn.
+        That is where the constraint leaves one token alone, or dictates the text, which then is spelled as the tokenizer
+        does; see `Sampling.spelling`.
         """
         if self.mask is None:
             return None
-        words = np.flatnonzero(self.mask)
-        if len(words) != 1:
-            return None
-        word = int(self.mask[words[0]])
-        if word & (word - 1):
-            return None
-        token = 32 * int(words[0]) + word.bit_length() - 1
-        if any(token in tokens for tokens in self.row.forbidden().values()):
+        token = self._only_token(self.mask)
+        if token is None:
+            token = self._canonical_token(self.mask)
+        if token is None or any(token in tokens for tokens in self.row.forbidden().values()):
             return None
         count = self.row.sampling.logprobs
         logprob = None if count is None else TokenLogprob(token, 0.0, ((token, 0.0),) if count else ())
         return Draw(token, logprob)
+
+    @staticmethod
+    def _only_token(mask: Row) -> int | None:
+        words = np.flatnonzero(mask)
+        if len(words) != 1:
+            return None
+        word = int(mask[words[0]])
+        return None if word & (word - 1) else 32 * int(words[0]) + word.bit_length() - 1
+
+    def _canonical_token(self, mask: Row) -> int | None:
+        """The next token of text that the constraint dictates; None where it dictates none or, near its end, has no room
+        for that spelling.
+
+        A dictated text is spelled once, from where it begins, and then gone through token by token.
+        """
+        if self.row.sampling.spelling != "canonical" or not can_go_back(self.constraint):
+            return None
+        if not self._spelled:
+            self._spelled = self.constraint.forced_tokens()[::-1]
+        if not self._spelled:
+            return None
+        token = self._spelled[-1]
+        if token in self.eos_token_ids or not mask[token // 32] >> np.uint32(token % 32) & np.uint32(1):
+            self._spelled = []
+            return None
+        return token
 
 
 def step_masks(sequences: Sequence[SequenceState], device: torch.device) -> tuple[Masks | None, Sequence[bool] | None]:

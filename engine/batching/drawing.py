@@ -24,17 +24,9 @@ class Drawing:
 
     def draw(self, requests: Sequence[Request], logits: Tensor | None = None) -> None:
         """A token for each of the requests, whose blocks have logits for one: `logits` [requests, vocab]."""
-        sequences = [request.sequence for request in requests]
         with Booked(requests, "sample"):
             sampler = self._sampler_of(requests)
-            if logits is None:
-                logits = torch.cat([request.block.logits for request in requests])
-            guesses = [request.block.guess for request in requests]
-            draws: Sequence[Draw | Exception]
-            try:
-                draws = sampler.sample(logits, *step_masks(sequences, logits.device), guesses=guesses)
-            except (EmptyRow, InvalidLogits):
-                draws = [self._draw_alone(request) for request in requests]
+            draws = self._draws(requests, sampler, logits)
         tokens = [self._accept(request, draw) for request, draw in zip(requests, draws, strict=True)]
         sampler.commit(tokens)
         for request, token in zip(requests, tokens, strict=True):
@@ -43,6 +35,23 @@ class Drawing:
                 continue
             self._settle(request, request.block.take(token))
             request.times.append(perf_counter())
+
+    def _draws(
+        self, requests: Sequence[Request], sampler: Sampler, logits: Tensor | None
+    ) -> Sequence[Draw | Exception]:
+        known = [_dictated(request.sequence) for request in requests]
+        dictated = [draw for draw in known if draw is not None]
+        if len(dictated) == len(known):
+            return dictated
+        if logits is None:
+            logits = torch.cat([request.block.logits for request in requests])
+        masks = step_masks([request.sequence for request in requests], logits.device)
+        drawn: Sequence[Draw | Exception]
+        try:
+            drawn = sampler.sample(logits, *masks, guesses=[request.block.guess for request in requests])
+        except (EmptyRow, InvalidLogits):
+            drawn = [self._draw_alone(request) for request in requests]
+        return [other if draw is None else draw for draw, other in zip(known, drawn, strict=True)]
 
     def _sampler_of(self, requests: Sequence[Request]) -> Sampler:
         """The sampler of these rows, made anew where they are not those of the last step."""
@@ -57,9 +66,6 @@ class Drawing:
     def _draw_alone(self, request: Request) -> Draw | Exception:
         """A row that cannot be drawn from must not end the others."""
         sequence, block = request.sequence, request.block
-        dictated = sequence.dictated()
-        if dictated is not None:
-            return dictated
         sampler = self.sampler_alone(sequence)
         try:
             masks = step_masks([sequence], block.logits.device)
@@ -91,3 +97,10 @@ class Drawing:
                     sequence.settle(mask)
         except Exception as error:  # a constraint's or a stop condition's own
             request.error = error
+
+
+def _dictated(sequence: SequenceState) -> Draw | Exception | None:
+    try:
+        return sequence.dictated()
+    except Exception as error:  # the constraint's own; it ends this sequence and no other
+        return error

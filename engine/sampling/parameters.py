@@ -11,10 +11,12 @@ from typing import Any, Literal
 from engine.sampling.errors import SamplingError
 
 OnEmpty = Literal["error", "eos", "relax"]
+Spelling = Literal["canonical", "any"]
 _MOST_TOKENS = 2**31 - 1
 MAX_BIAS = 1e6
 
 ON_EMPTY: tuple[OnEmpty, ...] = ("error", "eos", "relax")
+SPELLINGS: tuple[Spelling, ...] = ("canonical", "any")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,8 @@ class Sampling:
         logprobs: `None` reports no log-probabilities, 0 that of the token drawn, n > 0 also the n most likely ones.
         on_empty: what to do where the constraint leaves nothing that the model can say: raise `EmptyRow`, end the
             text, or drop the constraint for the step.
+        spelling: of text that the constraint dictates, where its tokens are open: `"canonical"` takes those that the
+            tokenizer writes, without a draw; `"any"` leaves them to the model.
 
     Raises:
         SamplingError: a value outside its range.
@@ -57,6 +61,7 @@ class Sampling:
     seed: int | None = None
     logprobs: int | None = None
     on_empty: OnEmpty = "error"
+    spelling: Spelling = "canonical"
 
     def __post_init__(self) -> None:
         def settle(name: str, value: object) -> None:
@@ -80,6 +85,8 @@ class Sampling:
             settle("logprobs", _whole("logprobs", self.logprobs, 0))
         if self.on_empty not in ON_EMPTY:
             raise SamplingError(f"on_empty={self.on_empty!r} is not one of {', '.join(map(repr, ON_EMPTY))}")
+        if self.spelling not in SPELLINGS:
+            raise SamplingError(f"spelling={self.spelling!r} is not one of {', '.join(map(repr, SPELLINGS))}")
 
     @property
     def is_greedy(self) -> bool:
