@@ -10,7 +10,7 @@ import logging
 from functools import cache
 from typing import Any
 
-MESSAGE = "compiling the kernels, once on this machine; this takes up to a minute"
+MESSAGE = "compiling the kernels, once on this machine; this takes some 20 seconds"
 
 _log = logging.getLogger("constrained")
 

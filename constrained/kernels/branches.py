@@ -204,13 +204,13 @@ def keeps(
     strange = (below[node, B_LOW] & ~loops[state, L_LOW]) | (below[node, B_HIGH] & ~loops[state, L_HIGH])
     if strange != np.uint64(0):
         return -1
-    known = int(loops[state, L_KNOWN])
+    known = np.int64(loops[state, L_KNOWN])
     wide = (nodes[node, N_BYTE] >> 8) & 0xFF
     if wide == OTHER_WIDE or (wide == VALID_WIDE and known & ALL_WIDE == 0):
         return -1
     if wide == SPACELESS_WIDE and known & (ALL_WIDE | MOST_WIDE) == 0:
         return -1
-    return known >> MOST_SHIFT if known & COUNTED else ANY_NUMBER
+    return known >> MOST_SHIFT if known & COUNTED else ANY_NUMBER  # type: ignore[return-value]
 
 
 @inlined

@@ -18,7 +18,7 @@ from numba.extending import intrinsic
 from numba.np.arrayobj import make_array, populate_array
 from numpy.typing import NDArray
 
-from constrained.kernels.jit import inlined, kernel
+from constrained.kernels.jit import Bytes, inlined, kernel
 from constrained.kernels.machine import (
     M_BUDGETED,
     M_BYTES,
@@ -295,7 +295,7 @@ def row_of(handles: Int64, memo: Int64, cells: Int32, state: int, cell: int) -> 
 
 
 @kernel
-def run_bytes(handles: Int64, memo: Int64, cells: Int32, data: UInt8, position: Int64) -> int:
+def run_bytes(handles: Int64, memo: Int64, cells: Int32, data: Bytes, position: Int64) -> int:
     """`run`."""
     return run(
         int32_rows(handles, T_STATES),

@@ -12,8 +12,14 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from constrained.kernels.pieces import Kernel
 
 F = TypeVar("F", bound=Callable[..., Any])
+Bytes = NDArray[np.uint8]
+"""uint8[n] that a kernel only reads; it may be an array that cannot be written."""
 
 
 def _sources_digest() -> str:
@@ -50,10 +56,19 @@ def inlined(function: F) -> F:
 
 
 def _compiled(function: F, *, inline: bool = False, counted: bool = False) -> F:
-    compiled = numba.njit(
-        cache=True, nogil=True, error_model="numpy", forceinline=inline, _nrt=counted, no_cfunc_wrapper=True
-    )(function)
-    cache_file: Any = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
-    if cache_file is not None and hasattr(cache_file, "_source_stamp"):
-        cache_file._source_stamp = STAMP
-    return cast(F, compiled)
+    if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
+        return function
+    made = Kernel(
+        function,
+        {
+            "nopython": True,
+            "boundscheck": None,
+            "nogil": True,
+            "error_model": "numpy",
+            "forceinline": inline,
+            "_nrt": counted,
+            "no_cfunc_wrapper": True,
+        },
+    )
+    made.stamp = STAMP
+    return cast(F, made)

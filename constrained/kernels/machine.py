@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from constrained.kernels.branches import L_KNOWN, READS_KEYS
-from constrained.kernels.jit import inlined, kernel
+from constrained.kernels.jit import Bytes, inlined, kernel
 from constrained.kernels.object_keys import ABSENT, K_BRACE, K_END, settled_state
 from constrained.kernels.tables import (
     ACCEPT,
@@ -286,7 +286,7 @@ def look_up(states: Int32, memo: Int64, cells: Int32, state: int, cell: int) -> 
 
 @kernel
 def run(
-    states: Int32, maps: UInt8, actions: Int64, memo: Int64, cells: Int32, data: UInt8, position: Int64
+    states: Int32, maps: UInt8, actions: Int64, memo: Int64, cells: Int32, data: Bytes, position: Int64
 ) -> int:  # fmt: skip
     """Run `data` from position[0:3] = (state, cell, top) as far as it goes.
 

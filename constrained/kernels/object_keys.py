@@ -16,10 +16,9 @@ import secrets
 import numpy as np
 from numpy.typing import NDArray
 
-from constrained.kernels.jit import inlined, kernel
+from constrained.kernels.jit import Bytes, inlined, kernel
 
 Int64 = NDArray[np.int64]
-UInt8 = NDArray[np.uint8]
 
 PRIME = (1 << 31) - 1
 SIZE = 1 << 14
@@ -44,7 +43,7 @@ def _mixed(value: int, multiplier: int) -> int:
 
 
 @inlined
-def _past_string(text: UInt8, at: int, end: int) -> int:
+def _past_string(text: Bytes, at: int, end: int) -> int:
     """The place after the string that begins at `at`."""
     at += 1
     while at < end and text[at] != QUOTE:
@@ -53,7 +52,7 @@ def _past_string(text: UInt8, at: int, end: int) -> int:
 
 
 @inlined
-def read_keys(text: UInt8, brace: int, end: int, table: Int64, k: Int64) -> None:
+def read_keys(text: Bytes, brace: int, end: int, table: Int64, k: Int64) -> None:
     """Bring `k` (int64[16], `K_*`) up to date with the object from text[brace] on; text[end - 1] is a comma of its own."""
     if k[K_BRACE] != brace or k[K_END] > end:
         k[K_BRACE], k[K_END] = brace, brace + 1
@@ -100,7 +99,7 @@ def _place(table: Int64, state: int, k: Int64) -> tuple[int, int, int]:
 
 
 @inlined
-def brace_from(text: UInt8, mark: int, end: int) -> int:
+def brace_from(text: Bytes, mark: int, end: int) -> int:
     """Where the object begins of which the frame began at `mark`."""
     while mark < end and text[mark] != OPEN_BRACE:
         mark += 1
@@ -108,7 +107,7 @@ def brace_from(text: UInt8, mark: int, end: int) -> int:
 
 
 @inlined
-def settled_state(text: UInt8, mark: int, end: int, table: Int64, k: Int64, state: int) -> int:
+def settled_state(text: Bytes, mark: int, end: int, table: Int64, k: Int64, state: int) -> int:
     """The state that the open comma `state` stands for in text[mark:end], whose frame began at `mark`; ABSENT if not known."""
     read_keys(text, brace_from(text, mark, end), end, table, k)
     slot, key, check = _place(table, state, k)
@@ -119,7 +118,7 @@ def settled_state(text: UInt8, mark: int, end: int, table: Int64, k: Int64, stat
 
 
 @kernel
-def keep_settled(text: UInt8, table: Int64, k: Int64, state: int, target: int) -> None:
+def keep_settled(text: Bytes, table: Int64, k: Int64, state: int, target: int) -> None:
     """Note that the open comma `state` stands for `target` (0: none) after `text`, from before its object up to the comma.
 
     Only one thread at a time; `k` is int64[16] and gets the keys.
