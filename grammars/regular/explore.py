@@ -11,6 +11,7 @@ from grammars.regular.charset import ANY, sample
 from grammars.regular.derive import moves, raw_moves
 from grammars.regular.endless import is_endless, less_length
 from grammars.regular.lengths import length_gap
+from grammars.regular.outlines import around, has_outline, within
 from grammars.regular.rx import (
     BOOLEAN,
     COMPLEMENT,
@@ -45,12 +46,25 @@ def is_empty(rx: Rx) -> bool:
     """
     known = _known_empty(rx)
     if known is None:
-        if rx._endless is None and _is_long(rx):
-            return False
-        _search(rx)
-        known = rx._empty
-        assert known is not None
+        known = _by_outline(rx) if has_outline(rx) else None
+        if known is None:
+            if rx._endless is None and _is_long(rx):
+                return False
+            _search(rx)
+            known = rx._empty
+            assert known is not None
+        rx._empty = known
     return known
+
+
+def _by_outline(rx: Rx) -> bool | None:
+    """Whether the language is empty, where its outlines tell."""
+    if is_empty(around(rx)):
+        return True
+    try:
+        return None if is_empty(within(rx)) else False
+    except LimitExceeded:
+        return None
 
 
 def _is_long(rx: Rx) -> bool:
@@ -122,6 +136,7 @@ def _shortest_path(start: Rx) -> str | None:
     heap: list[tuple[int, int, int, Rx]] = [(0, 0, 0, start)]
     number = 0
     done: set[Rx] = set()
+    outlined = has_outline(start)
     while heap:
         _, minus_depth, _, node = heapq.heappop(heap)
         if depths[node] < -minus_depth:
@@ -134,6 +149,9 @@ def _shortest_path(start: Rx) -> str | None:
             raise LimitExceeded(f"a regular expression needs more than {STATE_LIMIT} states to be told from nothing")
         for chars, target in raw_moves(node):
             if target._empty or (target in depths and depths[target] <= depth):
+                continue
+            if outlined and is_empty(around(target)):
+                target._empty = True
                 continue
             depths[target] = depth
             parents[target] = (node, chars)

@@ -55,6 +55,11 @@ class Unfolding(ABC):
         """
         return 1, None
 
+    @property
+    def outline(self) -> tuple[Rx, Rx] | None:
+        """A simple language within this one, and one around it, for machines with more states than can be searched."""
+        return None
+
     @abstractmethod
     def moves(self) -> Iterable[tuple[int, int, Rx]]:
         """Inclusive code point ranges, disjoint and without surrogates, each with the language that follows."""

@@ -22,7 +22,19 @@ import idna
 from idna import idnadata
 
 from grammars.memory import remembered
-from grammars.regular import PlainUnfolding, Rx, concat, is_empty, literal, literals, unfold, union
+from grammars.regular import (
+    EPSILON,
+    PlainUnfolding,
+    Rx,
+    chars,
+    concat,
+    is_empty,
+    literal,
+    literals,
+    repeat,
+    unfold,
+    union,
+)
 from grammars.regular.rx import BOOLEAN, CONCAT, UNFOLD, UNION
 
 PREFIX = "xn--"
@@ -32,6 +44,8 @@ MAX_A_LABEL = len(PREFIX) + MAX_ASCII + 1 + _MAX_DIGITS
 """The longest A-label in the language; DNS has 63."""
 
 _DIGITS = "abcdefghijklmnopqrstuvwxyz0123456789"
+_ALNUM = chars(((0x30, 0x39), (0x61, 0x7A)))
+_AROUND = concat(repeat(chars(((0x2D, 0x2D), (0x30, 0x39), (0x61, 0x7A))), 0, None), _ALNUM)
 _MIDDLE_DOT = "\u00b7"
 _WAITING = (0x375, 0x30FB)
 """Keraia and katakana middle dot, which are valid beside characters that are inserted after them."""
@@ -60,6 +74,16 @@ class Digits(PlainUnfolding):
     @property
     def longest(self) -> int:
         return MAX_ASCII + 1 + _MAX_DIGITS - len(self.text)
+
+    @property
+    def outline(self) -> tuple[Rx, Rx]:
+        length = len(self.text)
+        inside = [EPSILON] if self.nullable else []
+        if length:
+            inside.append(concat(literal("-"), _insertions(length)))
+        if length < MAX_ASCII:
+            inside.append(concat(_ALNUM, literal("-"), _insertions(length + 1)))
+        return union(*inside), union(EPSILON, _AROUND) if self.nullable else _AROUND
 
     def moves(self) -> Iterator[tuple[int, int, Rx]]:
         text = self.text

@@ -25,7 +25,7 @@ from grammars.json_schema.formats.idn_characters import (
     characters,
 )
 from grammars.json_schema.formats.pieces import DIGITS
-from grammars.regular import PlainUnfolding, Rx, chars, unfold
+from grammars.regular import EPSILON, NONE, PlainUnfolding, Rx, chars, concat, repeat, unfold, union
 
 MAX_U_LABEL = 61
 """The longest A-label that a label of the language has: four such labels and their dots are 247 characters."""
@@ -45,6 +45,14 @@ def left_label_rx() -> Rx:
 def right_label_rx() -> Rx:
     """Labels written from right to left (RFC 5893 section 2, rules 1 to 4)."""
     return unfold(_Label(True, _BUDGET))
+
+
+@lru_cache(maxsize=2)
+def _around(right: bool) -> Rx:
+    """Any characters of labels that are written so, with no hyphen at the end."""
+    classes = [(name, chars(ranges)) for name, ranges, _ in _classes()[right]]
+    last = union(*[characters for name, characters in classes if name != "hyphen"])
+    return concat(repeat(union(*[characters for _, characters in classes]), 0, None), last)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +92,11 @@ class _Label(PlainUnfolding):
     @property
     def longest(self) -> int:
         return self.budget
+
+    @property
+    def outline(self) -> tuple[Rx, Rx]:
+        more = _around(self.right)
+        return (EPSILON, union(EPSILON, more)) if self.nullable else (NONE, more)
 
     def moves(self) -> Iterator[tuple[int, int, Rx]]:
         for ranges, target in self._targets():
