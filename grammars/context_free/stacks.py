@@ -237,7 +237,17 @@ class Stacks:
             state, under = automaton.target(self.state[node], origin), node
             if state < 0:
                 return Advanced()
-        for _ in range(_MOST_REDUCTIONS):
+        mark, on, floor, marked = (
+            -1,
+            BASE,
+            0,
+            1,
+        )  # the stack a while ago; nothing was taken off below its top if `floor` > 0
+        for count in range(_MOST_REDUCTIONS):
+            if state == mark and (floor or under == on):
+                return Advanced()  # it goes on so for ever: rules that derive nothing, or each other, are completed
+            if count == marked:
+                mark, on, floor, marked = state, under, self._height_of(under) + 1, 2 * marked
             here = automaton.states[state]
             found = here.choices.get(terminal)
             if found is None:
@@ -259,10 +269,15 @@ class Stacks:
                     if len(unders) != 1:
                         return None
                     under = unders[0]
+            if self.height[under] < floor:
+                floor = 0
             state = automaton.target(self.state[under], completed)
             if state < 0:
                 return Advanced()
         return None
+
+    def _height_of(self, node: int) -> int:
+        return 0 if node == BASE else self.height[node]
 
     def attached(self, node: int, base: int) -> int:
         """`node` with its graph standing on `base`."""

@@ -11,7 +11,16 @@ from hypothesis import HealthCheck, Phase, assume, given, note, settings
 from hypothesis import strategies as st
 
 from grammars import EmptyLanguage, Lark
-from tests.constrained.automata.context_free.walks import compiled, grammar_texts, hold_against, parses, texts, walk
+from tests.constrained.automata.context_free.walks import (
+    TOKENS,
+    compiled,
+    grammar_texts,
+    hold_against,
+    parses,
+    texts,
+    walk,
+)
+from tests.constrained.languages import mask
 
 PATIENT = settings(max_examples=40, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 LENGTH = 3
@@ -116,3 +125,10 @@ def test_a_table_that_always_shifts_what_would_end_the_text_has_no_sentence(text
     assert not any(parses(reference, one) for one in texts(6))
     with pytest.raises(EmptyLanguage, match="no text is a sentence"):
         compiled(Lark(text, lexer="contextual"))
+
+
+def test_a_text_on_which_larks_parser_completes_empty_rules_for_ever_is_none() -> None:
+    constraint = compiled(Lark('start: "a" x+ | "b"\nx.2: [" "]', lexer="contextual"))
+    matcher = constraint.matcher()
+    assert {TOKENS[token] for token in mask(matcher)} == {b"b"}
+    assert matcher.shortest_completion() == b"b"

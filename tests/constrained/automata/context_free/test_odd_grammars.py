@@ -99,6 +99,10 @@ ODD = {
         "start: (IF | NAME | OP)+\nIF: /if(?![a-z])/\nNAME: /(?!if\\b)[a-z]+/\nOP: /[-+](?=[a-z])/\n%ignore /\\s+/", "ifa+- "
     ),
     "keywords": Odd('start: "se" c "fr" NAME\nc: NAME ("," NAME)* | "*"\nNAME: /[a-z]+/\n%ignore " "', "sefr,* "),
+    "keywords that begin others": Odd(
+        'start: v (("or"i | "order"i "by"i | "as"i | "asc"i | "=" | "+") v)*\nv: NAME | NUM | "(" start ")"\n'
+        'NAME: /[a-z]+/\nNUM: /[0-9]+(\\.[0-9]+)?/\n%ignore " "', "orde byasc=+1.()"
+    ),
     "keywords of any case": Odd('start: "if"i NAME | NAME "=" NAME\nNAME: /[a-z]+/i\n%ignore /\\s/', "ifIF= "),
     "colliding terminals": Odd('start: (A | B | C)* "."\nA: /a+b?/\nB: /ab+/\nC: "aab"', "ab."),
     "preferences of re": Odd('start: T "b"? "c"\nT: /a|ab|abc/', "abc"),
