@@ -1,6 +1,6 @@
 """What the server costs, and what requests cost each other.
 
-    python benchmarks/server_load.py [--only overhead ttft schema] [--rounds 3] [--requests 64] [--tokens 32] [--model M | --small]
+    python benchmarks/server_load.py [--only overhead ttft schema] [--rounds 3] [--requests 64] [--tokens 256] [--model M | --small]
 
 Sides take turns in one run; a figure is the median of the rounds' ratios, so that what else the machine does matters little.
 
@@ -34,7 +34,7 @@ from small_model import write_small_model
 
 PERSON = {
     "type": "object",
-    "properties": {"name": {"type": "string", "minLength": 40, "maxLength": 400}, "age": {"type": "integer"}},
+    "properties": {"name": {"type": "string", "minLength": 40, "maxLength": 200}, "age": {"type": "integer"}},
     "required": ["name", "age"],
     "additionalProperties": False,
 }
@@ -263,7 +263,9 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", choices=figures, default=figures)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--requests", type=int, default=64)
-    parser.add_argument("--tokens", type=int, default=32, help="of each answer that is measured for the overhead (32)")
+    parser.add_argument(
+        "--tokens", type=int, default=256, help="limit of each answer that is measured for the overhead (256)"
+    )
     parser.add_argument("--span", type=int, default=100, help="tokens of each stream in one measurement (100)")
     parser.add_argument("--model", help="as constrained serve has it")
     parser.add_argument("--small", action="store_true", help="a random model of two layers")

@@ -28,10 +28,16 @@ def fill_masks(matchers: Sequence[Matcher], rows: NDArray[np.uint32]) -> None:
     store = matchers[0].store
     if rows.shape[1:] != store.row_shape:
         raise ValueError(f"rows of shape {rows.shape}; uint32{[len(matchers), *store.row_shape]} are needed")
-    left: Sequence[int] = range(len(matchers))
-    if rows.flags.c_contiguous and rows.dtype == np.uint32:
-        places = np.array([matcher.address for matcher in matchers], dtype=np.int64)
-        count = h.write_batch(store.rows.handles, places, store.identity, rows)
-        left = places[:count].tolist()
-    for place in left:
+    for place in fill_known_masks(matchers, rows):
         matchers[place].fill_mask(rows[place])
+
+
+def fill_known_masks(matchers: Sequence[Matcher], rows: NDArray[np.uint32]) -> Sequence[int]:
+    """The masks that nothing is to be made for, `rows` uint32[len(matchers), words]; the places of the others."""
+    store = matchers[0].store
+    if not (rows.shape[1:] == store.row_shape and rows.flags.c_contiguous and rows.dtype == np.uint32):
+        return range(len(matchers))
+    places = np.array([matcher.address for matcher in matchers], dtype=np.int64)
+    count = h.write_batch(store.rows.handles, places, store.identity, rows)
+    found: list[int] = places[:count].tolist()
+    return found

@@ -287,11 +287,11 @@ class Matcher(Committed):
         return table, table.slot_of(rows, number)
 
     @staticmethod
-    def fill_rows(constraints: Sequence[Matcher], rows: NDArray[np.uint32]) -> None:
-        """`fill_masks`, as the engine asks for it."""
-        from constrained.batch_masks import fill_masks
+    def fill_rows(constraints: Sequence[Matcher], rows: NDArray[np.uint32]) -> Sequence[int]:
+        """The masks that are known, as the engine asks for them, and the places of the others."""
+        from constrained.batch_masks import fill_known_masks
 
-        fill_masks(constraints, rows)
+        return fill_known_masks(constraints, rows)
 
     @staticmethod
     def device_rows(

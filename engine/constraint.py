@@ -77,10 +77,12 @@ class BatchConstraint(TokenConstraint, Protocol):
     """A constraint of which many are asked in one call."""
 
     @staticmethod
-    def fill_rows(constraints: Sequence[Any], rows: Row) -> None:
-        """Write the allowed tokens of each of `constraints`, all of this class, into its row of `rows` [n, words].
+    def fill_rows(constraints: Sequence[Any], rows: Row) -> Sequence[int]:
+        """Write the allowed tokens of those of `constraints`, all of this class, that know them without working them out,
+        each into its row of `rows` [n, words]; quick, and never an error.
 
-        An error of one leaves `rows` without meaning; they are then asked one by one.
+        Returns:
+            The places of the others, which are then asked one by one.
         """
 
 

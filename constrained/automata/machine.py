@@ -6,7 +6,6 @@ one state across all constraints on the vocabulary; what was once computed for a
 
 from __future__ import annotations
 
-import threading
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Sequence
@@ -34,6 +33,7 @@ from constrained.kernels.walk_registers import REGISTERS as WALK_REGISTERS
 from constrained.kernels.walk_registers import W_DETAIL, W_OUTCOME
 from constrained.limits import DEFAULT_LIMITS, Limits
 from constrained.memory import reserved
+from constrained.turn_lock import TurnLock
 from grammars.effort import spend
 from grammars.errors import LimitExceeded
 from grammars.regular.rx import table_bytes
@@ -84,7 +84,7 @@ class Machine(Declarations):
         self.horizon = horizon
         self.tokens: TokenTable | None = None
         self.limits = limits
-        self.lock = threading.RLock()
+        self.lock = TurnLock()
         self.timed = limits.timed()
         count = limits.states
         self.states: NDArray[np.int32] = reserved((count, t.STATE_COLUMNS), np.int32)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Sequence
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,6 +38,8 @@ _ROWS_SHARE, _TABLE_SHARE = 2, 4
 _NO_BUDGET = 1 << 62
 _LEAST_WALK = 16_000
 """Nodes that walks of exits came to, from which on they are prepared for the next one: about what preparing them costs."""
+_TURN = 0.01
+"""Seconds of making a row behind which others who wait for the machine go first."""
 _LARGE = 1024
 """Tokens behind an exit that are worth a local row of their own."""
 _NO_ROW: NDArray[np.uint32] = np.empty(0, dtype=np.uint32)
@@ -253,9 +256,9 @@ class RowStore:
     ) -> tuple[Generation, int]:
         """`find`, where `make_row` came back with `status`."""
         registers = self._registers
-        with self.machine.timed:
+        with self.limits.timed():  # not the machine's, which is for one thread at a time: others may come in between
             try:
-                return self.rows, self._made(status, own, cells, matcher, row)
+                return self._made(status, own, cells, matcher, row)
             except _Full:
                 self.evict()
             registers[w.W_BUDGET] = _NO_BUDGET  # a row that is larger than the budget is still made
@@ -263,7 +266,7 @@ class RowStore:
             try:
                 registers[w.W_STAGE] = making.BEGIN
                 status = making.make_row(self.rows.handles, self.machine.memo, own, registers, matcher, row)
-                return self.rows, self._made(status, own, cells, matcher, row)
+                return self._made(status, own, cells, matcher, row, alone=True)
             except _Full:
                 raise LimitExceeded(
                     f"one row needs more memory than {self.limits.bytes} bytes allow (Limits.bytes)"
@@ -278,13 +281,27 @@ class RowStore:
         cells: NDArray[np.int32],
         matcher: NDArray[np.int64],
         row: NDArray[np.uint32],
-    ) -> int:
-        """Supply what the kernel asks for until the row is there; its number."""
+        *,
+        alone: bool = False,
+    ) -> tuple[Generation, int]:
+        """Supply what the kernel asks for until the row is there; its generation and number.
+
+        Other threads that want rows go first now and then, unless it is to be `alone`: the walk then begins again, over
+        states that are there by now.
+        """
         machine, registers, rows = self.machine, self._registers, self.rows
-        made = machine.state_count
+        made, lock = machine.state_count, machine.lock
+        since = perf_counter()
         while status != t.OK:
             if status in _PIECES:
                 self._expand(status, made)
+                if lock.is_wanted and not alone and perf_counter() - since > _TURN:
+                    known = machine.state_count
+                    lock.give_way()
+                    made += machine.state_count - known  # by others
+                    registers[w.W_STAGE] = making.BEGIN
+                    registers[w.W_MISSES] -= 1
+                    rows, since = self.rows, perf_counter()
             elif status == t.OPEN_ROW:
                 number = int(registers[w.W_FOUND])
                 state, cell, top = matcher[: m.M_TOP + 1].tolist()
@@ -294,11 +311,11 @@ class RowStore:
                 making.file_row_of(self.handles, machine.memo, cells, registers)
                 if len(row):
                     rows.write(number, row)
-                return number
+                return rows, number
             else:
                 self._supply(status)
             status = making.make_row(rows.handles, machine.memo, own, registers, matcher, row)
-        return int(registers[w.W_FOUND])
+        return rows, int(registers[w.W_FOUND])
 
     def _expand(self, status: int, made: int) -> None:
         """Make the state that a walk came to; there were `made` states when the step began."""

@@ -180,9 +180,15 @@ class BatchEngine:
         for request in [*self.scheduler.running, *self.scheduler.waiting]:
             if request.cancel is not None and request.cancel.is_set():
                 self.cancel(request)
+        late = [request for request in self.scheduler.running if request.making is not None]
+        for request in late:
+            request.look()
+            if request.making is None and request.is_finished:
+                self._leave(request)
         plan = self.scheduler.next_step()
         if plan.is_empty:
-            return False
+            self._masks.wait_for_one(late)
+            return bool(late)
         self.steps += 1
         if plan.decoding:
             self._draft(plan.decoding)
@@ -203,10 +209,9 @@ class BatchEngine:
                     begun(first)
             if decoding:
                 logits.insert(0, self._decode(decoding))
-        drawing = [request for request in ready if not request.is_finished]
-        # Where nobody's mask has failed, the logits of the first draw lie there as they are wanted.
+        # Where nobody's mask has failed or is late, the logits of the first draw lie there as they are wanted.
         together = None
-        if drawing and len(drawing) == len(ready):
+        if ready and all(request.may_draw for request in ready):
             together = logits[0] if len(logits) == 1 else torch.cat(logits)
         self._finish(ready, together)
         return True
@@ -217,11 +222,11 @@ class BatchEngine:
         Args:
             logits: those of the first draw of all, [requests, vocab]; `None`: they are taken from each.
         """
-        drawing = [request for request in ready if not request.is_finished]
+        drawing = [request for request in ready if request.may_draw]
         while drawing:
-            self._drawing.draw(drawing, logits)
+            self._masks.settle(self._drawing.draw(drawing, logits))
             logits = None
-            drawing = [request for request in drawing if request.block.is_open and not request.is_finished]
+            drawing = [request for request in drawing if request.block.is_open and request.may_draw]
         for request in ready:
             self._conclude(request)
 

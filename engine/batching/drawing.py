@@ -22,19 +22,26 @@ class Drawing:
         self._vocab_size, self._device = vocab_size, device
         self._sampler: Sampler | None = None
 
-    def draw(self, requests: Sequence[Request], logits: Tensor | None = None) -> None:
-        """A token for each of the requests, whose blocks have logits for one: `logits` [requests, vocab]."""
+    def draw(self, requests: Sequence[Request], logits: Tensor | None = None) -> list[Request]:
+        """A token for each of the requests, whose blocks have logits for one: `logits` [requests, vocab].
+
+        Returns:
+            Those whose masks are wanted before the next forward pass.
+        """
         with Booked(requests, "sample"):
             sampler = self._sampler_of(requests)
             draws = self._draws(requests, sampler, logits)
         tokens = [self._accept(request, draw) for request, draw in zip(requests, draws, strict=True)]
         sampler.commit(tokens)
+        wanted = []
         for request, token in zip(requests, tokens, strict=True):
             if token is None:
                 request.block.close()
                 continue
-            self._settle(request, request.block.take(token))
+            if self._wants_mask(request, request.block.take(token)):
+                wanted.append(request)
             request.times.append(perf_counter())
+        return wanted
 
     def _draws(
         self, requests: Sequence[Request], sampler: Sampler, logits: Tensor | None
@@ -85,18 +92,20 @@ class Drawing:
             request.error = error
             return None
 
-    def _settle(self, request: Request, mask: Row | None) -> None:
-        """Finishes a request that has reached its end; the mask of one that goes on may wait for the next forward pass."""
+    def _wants_mask(self, request: Request, mask: Row | None) -> bool:
+        """Whether a request's mask is wanted before the next forward pass; one that has it, or needs none, is settled."""
         sequence = request.sequence
         try:
             with Booked([request], "mask"):
-                # Drafts begin with the mask, so it is there before them.
-                needed = mask is not None or request.speculator is not None or sequence.constraint is None
-                request.settled = needed or sequence.may_end
-                if request.settled:
+                if mask is not None or sequence.constraint is None:
                     sequence.settle(mask)
+                    return False
+                request.settled = False
+                # Drafts begin with the mask, and it says whether a text that may end does.
+                return request.speculator is not None or sequence.may_end
         except Exception as error:  # a constraint's or a stop condition's own
             request.error = error
+            return False
 
 
 def _dictated(sequence: SequenceState) -> Draw | Exception | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from itertools import pairwise
 from time import perf_counter
@@ -32,6 +33,8 @@ class Request:
         cached: of the prompt's, those that were there before.
         arrived, number: when it came, in the scheduler's steps, and the how-manieth it was.
         settled: whether its mask is that of its next token.
+        making: its mask, where that takes longer than a step waits; until it is done the request sits out, and its sequence
+            belongs to the thread that makes it.
         error: what ended it, if that was an error.
         created, admitted: seconds on a clock; 0.0: not admitted yet.
         times: seconds on the same clock, of each token.
@@ -54,6 +57,7 @@ class Request:
     arrived: int = 0
     number: int = 0
     settled: bool = True
+    making: Future[None] | None = None
     error: Exception | None = None
     created: float = 0.0
     admitted: float = 0.0
@@ -84,6 +88,16 @@ class Request:
     @property
     def is_finished(self) -> bool:
         return self.error is not None or self.sequence.is_finished
+
+    @property
+    def may_draw(self) -> bool:
+        """Whether there is a token to be drawn, and nothing to wait for before."""
+        return self.making is None and not self.is_finished
+
+    def look(self) -> None:
+        """Sees whether its mask has been made."""
+        if self.making is not None and self.making.done():
+            self.making = None
 
     def promised_blocks(self, block_size: int) -> int:
         """Blocks that it takes to run to its end."""

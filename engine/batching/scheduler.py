@@ -102,7 +102,7 @@ class Scheduler:
         self._admit()
         if self.admission == "optimistic":
             self._make_room()
-        decoding = tuple(request for request in self.running if request.pending == 1)
+        decoding = tuple(request for request in self.running if request.pending == 1 and request.making is None)
         prefilling, counts = self._next_prompts()
         return Plan(decoding, prefilling, counts)
 
@@ -178,7 +178,7 @@ class Scheduler:
     def _prompts_in_turn(self) -> list[Request]:
         """Those whose prompts are not computed yet, the oldest first; in every other step the one with least left, so that
         short prompts do not wait until long ones are through, nor long ones for ever."""
-        prompts = [request for request in self.running if request.pending != 1]
+        prompts = [request for request in self.running if request.pending != 1 and request.making is None]
         if prompts and self._clock % 2:
             shortest = min(prompts, key=lambda request: request.pending)
             prompts.remove(shortest)

@@ -10,6 +10,7 @@ from fastapi.testclient import TestClient
 
 from constrained.server.chat_request import ChatRequest
 from constrained.server.completions import CompletionRequest
+from constrained.server.parameters import GuidedParameters
 from constrained.server.responses import ResponseRequest
 
 CALLS = [{"role": "assistant", "tool_calls": [{"function": {"name": 1, "arguments": 2}}]}]
@@ -42,7 +43,11 @@ def post(client: TestClient, path: str, data: bytes, kind: str = "application/js
 def test_no_value_of_no_parameter_breaks_a_route(client: TestClient, path: str) -> None:
     kind, base = ROUTES[path]
     statuses: set[int] = set()
-    for name in (*kind.model_fields, *kind.refused):
+    names = dict.fromkeys((*kind.model_fields, *kind.refused))
+    if kind is not ChatRequest:  # what all routes have is read by the same code
+        names = {name: None for name in names if name not in GuidedParameters.model_fields}
+    assert len(names) > 5
+    for name in names:
         for value in VALUES:
             statuses.add(post(client, path, json.dumps({"model": "default", **base, name: value}).encode()))
     assert {200, 400, 404} <= statuses
