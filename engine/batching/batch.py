@@ -377,5 +377,6 @@ class BatchEngine:
             request.computed = 0
         # What is behind the text may be of a draft, which nobody is to find.
         request.computed = min(request.computed, max(0, len(request.tokens) - 1))
+        request.making = None  # nobody waits for it any more
         self.scheduler.remove(request)
         request.close()

@@ -105,7 +105,8 @@ class RequestHandle(Iterator[Token]):
         """Hands on what the request has got since the last call; for the loop's thread."""
         sequence = self.request.sequence
         tokens, begin = self.request.tokens, sequence.row.history.prompt_length + len(self._tokens)
-        done = self.request.is_finished
+        # One whose mask was late has its blocks until the engine has looked at it.
+        done = self.request.is_finished and self.request.making is None
         if begin == len(tokens) and not done:
             return
         with self._changed:

@@ -218,6 +218,37 @@ def test_a_listener_that_raises_is_dropped_and_its_request_cancelled(loop: Engin
     assert handle.result(WAIT).finish_reason == "cancelled"
 
 
+def test_a_request_that_waits_for_its_mask_can_be_cancelled(random_model: Model) -> None:
+    may_go_on = threading.Event()
+
+    class Slow:
+        accepted = 0
+
+        def fill_mask(self, row: Any) -> None:
+            if self.accepted == 2:
+                assert may_go_on.wait(60)
+            row[:] = 2**32 - 1
+
+        def accept(self, token: int) -> None:
+            self.accepted += 1
+
+        def is_accepting(self) -> bool:
+            return False
+
+        def is_finished(self) -> bool:
+            return False
+
+    with EngineLoop(BatchEngine(random_model, blocks=64, block_size=4)) as loop:
+        handle = loop.submit([5], constraint=Slow(), max_new_tokens=9, eos_token_ids=[])
+        tokens = [next(handle), next(handle)]
+        handle.cancel()
+        assert handle.wait(30)
+        assert handle.result().finish_reason == "cancelled"
+        assert handle.result().token_ids == [token.token_id for token in tokens]
+        assert loop.usage().used_blocks == 0
+        may_go_on.set()
+
+
 def test_waiting_has_an_end(loop: EngineLoop, gate: _Gate) -> None:
     handle = loop.submit([5], max_new_tokens=2, eos_token_ids=[])
     with pytest.raises(TimeoutError, match=r"not finished after 0\.01 s"):
