@@ -18,6 +18,9 @@ _NEEDS = {
     "then": "if", "else": "if", "minContains": "contains", "maxContains": "contains", "additionalItems": "items",
 }  # fmt: skip
 
+# As booleans, in draft 4, they say something of another keyword.
+_BOUNDS = {"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}
+
 
 @dataclass(frozen=True, slots=True)
 class Roles:
@@ -35,7 +38,7 @@ class Roles:
 
 
 def roles(grammar: JsonSchema) -> Iterator[Roles]:
-    """The keywords of every subschema that stands in the document, in its order; what is malformed is passed over."""
+    """The keywords of every subschema that may count, in the document's order; what is malformed is passed over."""
     registry = Registry(grammar)
     stack: list[tuple[Any, str, Resource]] = [(registry.root.root, "", registry.root)]
     while stack:
@@ -43,12 +46,13 @@ def roles(grammar: JsonSchema) -> Iterator[Roles]:
         if not isinstance(schema, dict):
             continue
         resource = registry.embedded(schema, parent, pointer)
-        yield _roles(schema, pointer, resource.draft, grammar.formats)
+        here = _roles(schema, pointer, resource.draft, grammar.formats)
+        yield here
         places = {keyword: place for place, keyword in enumerate(schema)}
         held = []
         for child, below in subschemas(schema):
             keyword = below.split("/", 2)[1]
-            if keyword in _HOLDERS or keyword in resource.draft.keywords:
+            if keyword in _HOLDERS or keyword in here.asserted:
                 held.append((places[keyword], (child, pointer + below, resource)))
         stack += [one for _, one in sorted(held, key=lambda entry: entry[0], reverse=True)]
 
@@ -74,6 +78,10 @@ def _reason(schema: dict[str, Any], keyword: str, draft: Draft, formats: Formats
     beside = _NEEDS.get(keyword)
     if beside is not None and beside not in schema:
         return f"without {beside}"
+    if keyword == "if" and "then" not in schema and "else" not in schema:
+        return "without then and else"
+    if keyword in _BOUNDS and isinstance(schema[keyword], bool) and _BOUNDS[keyword] not in schema:
+        return f"without {_BOUNDS[keyword]}"
     if keyword == "additionalItems" and not isinstance(schema["items"], list):
         return "items is no list"
     if keyword != "format":

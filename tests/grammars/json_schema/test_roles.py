@@ -30,6 +30,8 @@ def test_assertions_and_annotations_are_told_apart() -> None:
         ({"$schema": DRAFT_2020, "additionalItems": False}, "additionalItems", "not a keyword of draft 2020-12"),
         ({"format": "phone"}, "format", "'phone' is not known"),
         ({"then": False}, "then", "without if"),
+        ({"if": {"type": "null"}}, "if", "without then and else"),
+        ({"exclusiveMinimum": True}, "exclusiveMinimum", "without minimum"),
         ({"minContains": 2}, "minContains", "without contains"),
         ({"additionalItems": False, "items": {}}, "additionalItems", "items is no list"),
     ],
@@ -38,6 +40,16 @@ def test_an_annotation_that_may_surprise_has_a_reason(schema: dict[str, Any], ke
     found = at(schema)
     assert keyword not in found.asserted
     assert dict(found.annotations)[keyword] == reason
+
+
+def test_subschemas_of_keywords_that_say_nothing_are_not_listed() -> None:
+    schema = {
+        "$schema": DRAFT_7,
+        "$ref": "#/definitions/a",
+        "not": {"minimum": 1},
+        "definitions": {"a": {"then": {"const": 1}}},
+    }
+    assert [place.pointer for place in roles(JsonSchema(schema))] == ["", "/definitions/a"]
 
 
 def test_formats_are_what_the_option_makes_of_them() -> None:
