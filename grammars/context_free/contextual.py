@@ -304,6 +304,9 @@ class ContextualLexer(Lexer):
             return known
         trials: tuple[Trial, ...] = scan.key[0]  # type: ignore[assignment]
         first = trials[0]
+        if len(trials) == 1 and _has_a_longest(first):
+            self._wins[scan] = True
+            return True
         if len(trials) > 1 and first.viable and first.line is None and self._can_win(self.scan(((first,),))):
             # what is tried behind the first is of no account where that matches
             self._wins[scan] = True
@@ -409,6 +412,12 @@ def _stepped(one: Trial, values: tuple[tuple[str, int, Rx], ...]) -> Trial | Non
     return Trial(
         one.terminal, rx, tuple(conditional), need, tuple(keywords), one.viable, viable_keywords, one.dropped, one.line
     )
+
+
+def _has_a_longest(one: Trial) -> bool:
+    """Whether the terminal surely wins with the longest of its texts, whatever comes behind that."""
+    plain = not one.conditional and not one.keywords and one.need is ALL and one.line is None
+    return plain and one.viable and one.rx.high is not None
 
 
 def _goes_on(one: Trial) -> bool:

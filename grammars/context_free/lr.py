@@ -80,6 +80,7 @@ class Automaton:
         states: the states made so far; number 0 is the start.
         end: the bit of the end of the text; `end_number`: its number, the one after the last terminal.
         goal: the number that stands for the whole sentence; reducing to it is accepting.
+        is_tabled: whether a table says what to do where rules leave a choice: each stack goes one way.
         empty: whether the empty text is a sentence although no rule says so.
         rules: the rules that it is made of.
         items: of every item: its rule's number, the place of the dot, the symbol behind it, and the rule.
@@ -110,6 +111,7 @@ class Automaton:
         self.goal = -1
         self.end_number = terminals
         self._table = table
+        self.is_tabled = table is not None
         self._indentation = indentation
         self._enclosed: Mask = self.end << 1
         self.empty = empty
@@ -118,13 +120,14 @@ class Automaton:
         self._starts: dict[int, list[int]] = {}
         for name, rule in (*rules, (-1, Rule(self.goal, (start,)))):
             self._starts.setdefault(rule.origin, []).append(len(self.items))
-            for dot in range(len(rule.symbols) + 1):
-                self.items.append((name, dot, rule.symbols[dot] if dot < len(rule.symbols) else 0, rule))
+            self.items += [(name, dot, symbol, rule) for dot, symbol in enumerate((*rule.symbols, 0))]
         self._first, self._nullable = first_terminals([rule for _, rule in rules]) if firsts is None else firsts
         self._tails: list[tuple[Mask, bool] | None] = [None] * len(self.items)
         self._cores: dict[tuple[int, tuple[int, ...]], Core] = {}
         self.states: list[State] = []
-        self._open = [indentation is not None and self._is_open(rule.symbols[:dot]) for _, dot, _, rule in self.items]
+        self._open = [False] * len(self.items)
+        if indentation is not None:
+            self._open = [self._is_open(rule.symbols[:dot]) for _, dot, _, rule in self.items]
         self._numbers: dict[tuple[int, Kernel, Blocks | None], int] = {}
         first = self._starts[self.goal][0]
         self._state(((first, self.end),), -1 if table is None else table.start, ())

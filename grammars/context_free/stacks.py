@@ -146,6 +146,13 @@ class Stacks:
             found = self._follow(terminal, nodes[0]) if nodes else self._follow(terminal, reduced[0][1], reduced[0][0])
             if found is not None:
                 return found
+        elif opens is None and self.automaton.is_tabled:
+            apart = [self._follow(terminal, node) for node in nodes]
+            apart += [self._follow(terminal, node, origin) for origin, node in reduced]
+            each = [one for one in apart if one is not None]
+            if len(each) == len(apart):
+                tops = self.union(top for one in each for top in one.tops)
+                return Advanced(tops, frozenset().union(*(one.pending for one in each)))
         automaton = self.automaton
         bit = 1 << terminal
         level: dict[int, set[int]] = {}

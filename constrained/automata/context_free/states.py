@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from constrained.automata.code_points import add_characters, spelling
+from constrained.automata.code_points import add_characters
 from constrained.automata.configurations import PASSED_ON
 from constrained.automata.context_free.closing import Closing
+from constrained.automata.context_free.edges import leave_before, left_alone, on_ascii
 from constrained.automata.context_free.embedded import (
     check_numbers,
     embedded_start,
@@ -23,22 +24,18 @@ from constrained.automata.context_free.embedded import (
 )
 from constrained.automata.context_free.hypotheses import AT_END, Ended, Finish, Hypothesis, Outcome, Terminated
 from constrained.automata.context_free.liveness import lives
-from constrained.automata.context_free.parser import Parser, Readings
+from constrained.automata.context_free.parser import Parser
 from constrained.automata.context_free.special import special_start, token_number
 from constrained.automata.machine import Machine
 from constrained.automata.text import SOLE
 from constrained.automata.transitions import Transitions
-from constrained.kernels.tables import goto, pop_after, pop_before, push, push_after
+from constrained.kernels.tables import PASSING, goto, pop_after, pop_before, push, push_after
 from constrained.vocabulary.spelled import MARK
-from grammars.context_free.letters import ALL_LETTERS, Letters, ascii_ranges, letters, split
+from grammars.context_free.letters import ALL_LETTERS, Letters, letters, split
 from grammars.context_free.scans import Cut, Scan
 from grammars.context_free.stacks import BASE
 from grammars.errors import EmptyLanguage
-from grammars.memory import remembered
 from grammars.regular import ALL, NONE, Rx, moves
-
-_MANY = 4
-"""Sets of characters that only one of several hypotheses reads, from which on it is followed apart."""
 
 
 class Step:
@@ -117,7 +114,18 @@ def _state(machine: Machine, parser: Parser, step: Step | None) -> int:
         return passing(machine, (expand_leave, step.outcome, parser))
     state = step.top
     for node in reversed(step.frames):
-        state = passing(machine, (expand_enter, parser, node, state))
+        state = _entering(machine, parser, node, state)
+    return state
+
+
+def _entering(machine: Machine, parser: Parser, node: int, then: int) -> int:
+    """The state that enters a frame on which the next byte is read in `then`."""
+    key = (expand_enter, parser, node, then)
+    state = machine.known(key)
+    if state is None:
+        state = machine.state(key)
+        machine.open(state, PASSING)
+        machine.define_alike(state, push(then, _wait(machine, parser, node), waits=True))
     return state
 
 
@@ -153,7 +161,7 @@ def expand_scan(machine: Machine, parser: Parser, scan: Scan) -> Transitions:
     wide: list[tuple[Rx, int]] = []
     for (bits, others), to in parser.lexer.moves(scan):
         step = _moved(machine, parser, to)
-        _on(made, bits, _after(machine, parser, step))
+        on_ascii(made, bits, _after(machine, parser, step))
         if others is not NONE:
             wide.append((others, _state(machine, parser, step)))
     add_characters(machine, made, wide)
@@ -167,11 +175,6 @@ def expand_scan(machine: Machine, parser: Parser, scan: Scan) -> Transitions:
     if scan.may_end:
         made.at_end(pop_before(parser.at_end))
     return made
-
-
-def _on(made: Transitions, bits: int, action: int) -> None:
-    for low, high in ascii_ranges(bits):
-        made.on(low, high, action)
 
 
 def _decide_cuts(machine: Machine, made: Transitions, parser: Parser, scan: Scan) -> None:
@@ -200,7 +203,7 @@ def _decide_cuts(machine: Machine, made: Transitions, parser: Parser, scan: Scan
             if going is None:
                 continue
             step = _moved(machine, parser, going)
-            _on(made, bits, _after(machine, parser, step))
+            on_ascii(made, bits, _after(machine, parser, step))
             if others is not NONE:
                 wide.append((others, _state(machine, parser, step)))
             continue
@@ -210,11 +213,11 @@ def _decide_cuts(machine: Machine, made: Transitions, parser: Parser, scan: Scan
             outcome = parser.outcome(Outcome(cuts=cuts))
         else:
             outcome = parser.outcome(Outcome(scan, before=bits))
-        _on(made, bits, pop_before(outcome))
+        on_ascii(made, bits, pop_before(outcome))
         if others is not NONE:
             leaving.append((others, outcome))
     add_characters(machine, made, wide)
-    _leave_before(made, parser, scan, wide, leaving)
+    leave_before(made, parser, scan, wide, leaving)
     at_end = tuple([cut._replace(rest=ALL) for cut in scan.cuts if cut.rest.nullable])
     if at_end:
         made.at_end(pop_before(parser.outcome(Outcome(cuts=at_end))))
@@ -231,34 +234,6 @@ def _moved(machine: Machine, parser: Parser, to: Scan) -> Step:
     return Step((), 0, parser.outcome(Outcome(cuts=to.cuts)))
 
 
-def _leave_before(
-    made: Transitions, parser: Parser, scan: Scan, staying: list[tuple[Rx, int]], leaving: list[tuple[Rx, int]]
-) -> None:
-    """Leave before the first bytes of characters that are not ASCII.
-
-    A first byte may belong both to characters before which a terminal ends and to others: then all is left open.
-    """
-    if not leaving:
-        return
-    shared = set().union(*[_first_bytes(characters) for characters, _ in staying])
-    outcomes: dict[int, set[int]] = {}
-    for characters, outcome in leaving:
-        for byte in _first_bytes(characters):
-            outcomes.setdefault(byte, set()).add(outcome)
-    undecided = parser.outcome(Outcome(scan))
-    decided: dict[int, int] = {}
-    for byte, found in outcomes.items():
-        outcome = undecided if byte in shared or len(found) > 1 else next(iter(found))
-        decided[outcome] = decided.get(outcome, 0) | 1 << byte
-    for outcome, bits in decided.items():
-        _on(made, bits, pop_before(outcome))
-
-
-@remembered(1 << 12)
-def _first_bytes(characters: Rx) -> frozenset[int]:
-    return frozenset(byte for first, last, _, _ in spelling(characters).leads for byte in range(first, last + 1))
-
-
 def expand_hypotheses(
     machine: Machine, parser: Parser, hypotheses: frozenset[Hypothesis], before: int = 0
 ) -> Transitions:
@@ -266,11 +241,11 @@ def expand_hypotheses(
     made = Transitions()
     ordered = sorted(hypotheses, key=lambda one: (one.node, one.scan.number, one.rest.serial))
     readings = parser.readings(tuple((one.scan, one.rest) for one in ordered), before)
-    alone = _alone(parser, ordered, readings)
+    alone = left_alone(parser, ordered, readings)
     wide: list[tuple[Rx, int]] = []
     for (bits, others), values in readings:
         if bits and len(values) == 1 and values[0][2] is ALL and values[0][0] in alone:
-            _on(made, bits, pop_before(alone[values[0][0]]))
+            on_ascii(made, bits, pop_before(alone[values[0][0]]))
             bits = 0
             if others is NONE:
                 continue
@@ -278,7 +253,7 @@ def expand_hypotheses(
         step = _settled(machine, parser, after)
         if step is None:
             continue
-        _on(made, bits, _after(machine, parser, step))
+        on_ascii(made, bits, _after(machine, parser, step))
         if others is not NONE:
             wide.append((others, _state(machine, parser, step)))
     add_characters(machine, made, wide)
@@ -301,24 +276,6 @@ def expand_hypotheses(
         if state:
             made.at_end(pop_before(machine.key(state)[1]))
     return made
-
-
-def _alone(parser: Parser, ordered: list[Hypothesis], readings: Readings) -> dict[int, int]:
-    """Of hypotheses that are the only one with many sets of characters: the outcome that leaves the frame with it alone.
-
-    What follows is then asked for only where a token goes on so, and is the same as behind a text with one way to read it.
-    """
-    if parser.separation is None:
-        return {}
-    counts: dict[int, int] = {}
-    for (bits, _), values in readings:
-        if bits and len(values) == 1 and values[0][2] is ALL:
-            counts[values[0][0]] = counts.get(values[0][0], 0) + 1
-    return {
-        number: parser.outcome(Outcome(hypotheses=frozenset((ordered[number]._replace(rest=ALL),))))
-        for number, count in counts.items()
-        if count >= _MANY and parser.stacks.has_base(ordered[number].node)
-    }
 
 
 def _enter_special(machine: Machine, made: Transitions, parser: Parser, hypotheses: Iterable[Hypothesis]) -> None:
