@@ -150,7 +150,7 @@ def _shortest_path(start: Rx) -> str | None:
         for chars, target in raw_moves(node):
             if target._empty or (target in depths and depths[target] <= depth):
                 continue
-            if outlined and is_empty(around(target)):
+            if outlined and has_outline(target) and is_empty(around(target)):
                 target._empty = True
                 continue
             depths[target] = depth
