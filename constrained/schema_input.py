@@ -6,8 +6,11 @@ gives plain Python values.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
 from constrained.errors import ResultError
@@ -96,9 +99,32 @@ def _typed(source: Any) -> SchemaInput:
         try:
             return adapter.validate_json(text)
         except ValidationError as error:
+            respelled = _with_plain_integers(text)
+            if respelled != text:  # `StrictInt` refuses 1.0, which is an integer of JSON Schema
+                with suppress(ValidationError):
+                    return adapter.validate_json(respelled)
             first = error.errors(include_url=False)[0]
             place = ".".join(map(str, first["loc"])) or "the value"
             raise ResultError(f"the type refuses {place}: {first['msg']}", text) from error
 
     kind = source._type if isinstance(source, TypeAdapter) else source
     return SchemaInput(JsonSchema(json_schema_of(adapter)), described(adapter), parse, typed_as(kind))
+
+
+_STRING_OR_NUMBER = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?')
+_MOST_DIGITS = 400
+
+
+def _with_plain_integers(text: str) -> str:
+    """The JSON text with whole numbers written without fraction and exponent, as far as they are of a sensible length."""
+
+    def respelled(found: re.Match[str]) -> str:
+        token = found[0]
+        if token[0] == '"' or not re.search("[.eE]", token):
+            return token
+        number = Decimal(token)
+        if abs(number.adjusted()) > _MOST_DIGITS or number != number.to_integral_value():
+            return token
+        return f"{int(number)}"
+
+    return _STRING_OR_NUMBER.sub(respelled, text)

@@ -28,6 +28,7 @@ from pydantic import (
     NaiveDatetime,
     PostgresDsn,
     SecretStr,
+    StrictInt,
     TypeAdapter,
     condecimal,
     field_validator,
@@ -320,3 +321,16 @@ def test_a_type_that_needs_a_package_says_which() -> None:
 
     with pytest.raises(SchemaError, match="Mail cannot be a schema: email-validator is not installed"):
         read_schema(Mail)
+
+
+def test_a_strict_integer_may_be_written_with_a_fraction_or_an_exponent() -> None:
+    class Count(BaseModel):
+        number: StrictInt
+        share: decimal.Decimal
+        note: str
+
+    parsed = read_schema(Count).parse('{"number": 96155.0, "share": 0.5, "note": "2.0 \\" 3e1"}')
+    assert parsed == Count(number=96155, share=decimal.Decimal("0.5"), note='2.0 " 3e1')
+    assert read_schema(Count).parse('{"number": -12e1, "share": 1, "note": ""}').number == -120
+    with pytest.raises(ResultError, match="number"):
+        read_schema(Count).parse('{"number": 1.5, "share": 1, "note": ""}')
