@@ -244,17 +244,11 @@ class Stacks:
             state, under = automaton.target(self.state[node], origin), node
             if state < 0:
                 return Advanced()
-        mark, on, floor, marked = (
-            -1,
-            BASE,
-            0,
-            1,
-        )  # the stack a while ago; nothing was taken off below its top if `floor` > 0
+        # Reductions may go on for ever: the stack is what it was a while ago, or it grows from a state to the same state.
+        known, marked, mark, floor = (-1, BASE), 1, -1, 0
         for count in range(_MOST_REDUCTIONS):
-            if state == mark and (floor or under == on):
-                return Advanced()  # it goes on so for ever: rules that derive nothing, or each other, are completed
             if count == marked:
-                mark, on, floor, marked = state, under, self._height_of(under) + 1, 2 * marked
+                known, marked, mark, floor = (state, under), 2 * marked, state, self._height_of(under) + 1
             here = automaton.states[state]
             found = here.choices.get(terminal)
             if found is None:
@@ -276,9 +270,12 @@ class Stacks:
                     if len(unders) != 1:
                         return None
                     under = unders[0]
-            if self.height[under] < floor:
-                floor = 0
             state = automaton.target(self.state[under], completed)
+            height = self.height[under]
+            if (state, under) == known or (height >= floor and state == mark):
+                return Advanced()
+            if height < floor:
+                mark, floor = state, height + 1
             if state < 0:
                 return Advanced()
         return None
