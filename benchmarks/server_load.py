@@ -1,6 +1,6 @@
 """What the server costs, and what requests cost each other.
 
-    python benchmarks/server_load.py [--only overhead ttft schema] [--rounds 3] [--requests 64] [--tokens 256] [--model M | --small]
+    python benchmarks/server_load.py [--only overhead ttft schema hostile] [--rounds 3] [--requests 64] [--model M | --small]
 
 Sides take turns in one run; a figure is the median of the rounds' ratios, so that what else the machine does matters little.
 
@@ -10,6 +10,8 @@ ttft: the time to the first token of a small request alone, and while 15 long on
 schema: 15 streams; a request with a schema of 200 properties that nobody has sent before comes in the middle of a span of tokens.
     p95 of the time between the tokens of the 15 within that span, against the spans without one on both sides of it, and against
     the same request under a schema that is known.  The request ends after its first tokens, so that what is measured is its coming.
+hostile: 15 streams, and two clients that send schemas made to hurt, one after the other; p95 and the largest time between the
+    tokens of the 15, against spans without them.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import pairwise
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -31,6 +34,7 @@ from typing import Any
 from plain_client import Answer
 from served import served
 from small_model import write_small_model
+from soak_requests import hostile_schema
 
 PERSON = {
     "type": "object",
@@ -248,6 +252,46 @@ async def schema(address: str, options: argparse.Namespace) -> None:
         print(f"schema: new / {name}, median of {len(ratios)}: {statistics.median(ratios):.3f}")
 
 
+async def hostile(address: str, options: argparse.Namespace) -> None:
+    rng = random.Random(options.seed)
+    streams = Streams(address, 15)
+    await streams.begin()
+    await streams.flow(20)
+    sent = 0
+
+    async def attack() -> None:
+        nonlocal sent
+        while True:
+            asked = body("x", max_tokens=60, guided_json=hostile_schema(rng), seed=sent)
+            answer = await Answer(address, {**asked, "temperature": 1}).send()
+            sent += 1
+            with suppress(RuntimeError):  # most are refused
+                await answer.ended
+
+    async def span() -> list[float]:
+        begin = time.perf_counter()
+        await streams.flow(options.span)
+        return sorted(streams.gaps(begin, time.perf_counter()))
+
+    ratios = []
+    for _ in range(options.rounds):
+        sent = 0
+        without = await span()
+        attackers = [asyncio.create_task(attack()) for _ in range(2)]
+        beside = await span()
+        for attacker in attackers:
+            attacker.cancel()
+        p95 = [gaps[int(0.95 * len(gaps))] for gaps in (without, beside)]
+        ratios.append(p95[1] / p95[0])
+        print(
+            f"hostile: ms between tokens, p95 (largest): without {1e3 * p95[0]:.1f} ({1e3 * without[-1]:.0f}), "
+            f"beside {sent} hostile schemas {1e3 * p95[1]:.1f} ({1e3 * beside[-1]:.0f})",
+            flush=True,
+        )
+    await streams.end()
+    print(f"hostile: p95 beside them / without, median of {len(ratios)}: {statistics.median(ratios):.2f}")
+
+
 async def run(address: str, options: argparse.Namespace, model: str | None) -> None:
     if "overhead" in options.only:
         await overhead(address, options, model)
@@ -255,13 +299,16 @@ async def run(address: str, options: argparse.Namespace, model: str | None) -> N
         await ttft(address, options)
     if "schema" in options.only:
         await schema(address, options)
+    if "hostile" in options.only:
+        await hostile(address, options)
 
 
 def main() -> int:
-    figures = ("overhead", "ttft", "schema")
+    figures = ("overhead", "ttft", "schema", "hostile")
     parser = argparse.ArgumentParser(description="What the server costs, and what requests cost each other.")
     parser.add_argument("--only", nargs="+", choices=figures, default=figures)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=0, help="of the hostile schemas (0)")
     parser.add_argument("--requests", type=int, default=64)
     parser.add_argument(
         "--tokens", type=int, default=256, help="limit of each answer that is measured for the overhead (256)"

@@ -291,17 +291,21 @@ class RowStore:
         """
         machine, registers, rows = self.machine, self._registers, self.rows
         made, lock = machine.state_count, machine.lock
-        since = perf_counter()
+        turn, since = _TURN, perf_counter()
         while status != t.OK:
             if status in _PIECES:
                 self._expand(status, made)
-                if lock.is_wanted and not alone and perf_counter() - since > _TURN:
+                if lock.is_wanted and not alone and perf_counter() - since > turn:
                     known = machine.state_count
                     lock.give_way()
                     made += machine.state_count - known  # by others
                     registers[w.W_STAGE] = making.BEGIN
                     registers[w.W_MISSES] -= 1
-                    rows, since = self.rows, perf_counter()
+                    rows, again = self.rows, perf_counter()
+                    status = making.make_row(rows.handles, machine.memo, own, registers, matcher, row)
+                    since = perf_counter()
+                    turn = max(_TURN, 2 * (since - again))  # so that walking again is a third of the time at most
+                    continue
             elif status == t.OPEN_ROW:
                 number = int(registers[w.W_FOUND])
                 state, cell, top = matcher[: m.M_TOP + 1].tolist()

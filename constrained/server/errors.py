@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +15,10 @@ from grammars.tool_calls import ToolTextError
 
 INVALID, AUTHENTICATION, RATE = "invalid_request_error", "authentication_error", "rate_limit_error"
 UNAVAILABLE, SERVER = "service_unavailable_error", "server_error"
+
+
+_ALTERNATIVE = re.compile(r"str|int|float|bool|(dict|list|tuple|union|literal|function-\w+)\[.*")
+"""What Pydantic puts into a place for the member of a union that it tried; no parameter has such a name."""
 
 
 class ApiError(Exception):
@@ -88,6 +93,7 @@ def validation_error(errors: Sequence[Any]) -> ApiError:
     """The first thing that is wrong with a body."""
     first = min(errors, key=lambda one: one["type"] != "extra_forbidden")
     place = [str(step) for step in first["loc"] if step != "body"]
+    place = [step for at, step in enumerate(place) if at == 0 or not _ALTERNATIVE.fullmatch(step)]
     param = first.get("ctx", {}).get("param") or ".".join(place) or None
     if first["type"] == "extra_forbidden":
         return ApiError(

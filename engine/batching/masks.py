@@ -15,7 +15,7 @@ from engine.constraint import BatchConstraint
 
 PATIENCE = 0.02
 """Seconds that a step waits for masks that must be made first; half of its forward pass where that is longer."""
-MOST_MADE = 8
+MOST_MADE = 4
 """Masks that are made at a time; further ones wait for their turn."""
 
 

@@ -120,6 +120,13 @@ def test_what_says_nothing_of_the_answer_is_taken(client: TestClient) -> None:
     chat(client, guided_choice=["a"], **{name: values.get(name, "x") for name in NO_EFFECT})
 
 
+@pytest.mark.parametrize(
+    ("name", "value"), [("tool_choice", 1), ("tool_choice", []), ("stop", 1), ("stop", [1]), ("stop", True)]
+)
+def test_a_parameter_of_several_types_is_named_without_them(client: TestClient, name: str, value: Any) -> None:
+    assert refused(client, **{name: value})["param"] in (name, f"{name}.0")
+
+
 def test_parameters_of_openai_are_all_known() -> None:
     openai = pytest.importorskip("openai")
     from openai.types import completion_create_params as text
