@@ -167,7 +167,10 @@ class Budget:
             LimitExceeded: no way to finish in time is found, or finding out takes too long.
         """
         with self._timed:
-            if not self.is_far(matcher, number):
+            if self.left(len(self._plans)) == 1:  # the end token's; nobody has to be asked what else would take
+                fitting = []
+                self._leave_ends(matcher, row)
+            elif not self.is_far(matcher, number):
                 over = self._near(matcher)
                 with bounded(steps=_MOST_STEPS):
                     self._restrict(matcher, row, over)
@@ -185,6 +188,13 @@ class Budget:
             self._mask = self._masks[matcher.tokens] = row.copy()
             while len(self._masks) > _MOST_REMEMBERED:
                 self._masks.popitem(last=False)
+
+    def _leave_ends(self, matcher: Matcher, row: NDArray[np.uint32]) -> None:
+        ends = np.array(sorted(matcher.constraint.end_tokens), dtype=np.int64)
+        allowed = ends[(row[ends >> 5] >> (ends & 31).astype(np.uint32) & 1).astype(bool)]
+        row[:] = 0
+        np.bitwise_or.at(row, allowed >> 5, np.uint32(1) << (allowed & 31).astype(np.uint32))
+        self._unrestricted = False
 
     def _near(self, matcher: Matcher) -> NDArray[np.int32]:
         """What `_survey` lists as over the budget; the next token of the plan is noted."""

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
 from constrained import token_search
+from constrained.budget import Budget
 from constrained.errors import BudgetError, TokenRejected
 from constrained.matcher import Matcher
 from constrained.vocabulary import Vocabulary
@@ -350,3 +351,22 @@ def test_tokens_that_it_takes_too_long_to_follow_are_left_out_near_a_budget(monk
         matcher = fresh_constraint(grammar, byte_vocabulary()).matcher(max_tokens=20)
         while not matcher.is_finished():
             matcher.accept(int(rng.choice(sorted(mask(matcher)))))
+
+
+def test_the_last_token_is_that_of_the_end_and_nobody_is_asked_about_others(
+    default_vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    matcher = fresh_constraint(Regex("[a-z ]*"), default_vocabulary).matcher(max_tokens=4)
+    row = np.zeros(default_vocabulary.row_words, dtype=np.uint32)
+    for _ in range(3):
+        matcher.fill_mask(row)
+        allowed = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))
+        matcher.accept(int(next(token for token in allowed if token not in default_vocabulary.eos_token_ids)))
+    monkeypatch.setattr(Budget, "_survey", None)
+    matcher.fill_mask(row)
+    allowed = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))
+    assert set(allowed.tolist()) == set(default_vocabulary.eos_token_ids)
+    with pytest.raises(TokenRejected):
+        matcher.accept(min(default_vocabulary.eos_token_ids) + 100)
+    matcher.accept(min(default_vocabulary.eos_token_ids))
+    assert matcher.is_finished()
