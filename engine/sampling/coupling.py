@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from engine.sampling import processors
+from engine.sampling import race
 
 
 class Guess(NamedTuple):
@@ -50,4 +50,4 @@ def couple(p: Tensor, q: Tensor, guesses: Tensor, accept: Tensor, draw: Tensor) 
     kept = accept * q.gather(-1, at).squeeze(-1) < p.gather(-1, at).squeeze(-1)
     if bool(kept.all()):
         return guesses
-    return torch.where(kept, guesses, processors.draw(residual(p, q), draw))
+    return torch.where(kept, guesses, race.draw(residual(p, q), draw))

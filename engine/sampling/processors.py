@@ -110,21 +110,6 @@ def argmax(logits: Tensor) -> Tensor:
     return logits.argmax(-1)
 
 
-def draw(probs: Tensor, uniforms: Tensor) -> Tensor:
-    """Invert the cumulative distribution, tokens in id order.
-
-    Args:
-        probs: [batch, vocab], non-negative with mass; need not sum to exactly 1.
-        uniforms: float64 [batch] in [0, 1 - 2**-48].
-
-    Returns:
-        int64 [batch]; never a token of probability 0.
-    """
-    cumulative = probs.cumsum(-1, dtype=torch.float64)
-    target = uniforms.unsqueeze(-1) * cumulative[:, -1:]
-    return torch.searchsorted(cumulative, target, right=True).squeeze(-1).clamp(max=probs.shape[-1] - 1)
-
-
 def _descending(logits: Tensor) -> Tensor:
     if logits.device.type == "cpu":
         # numpy's sort is vectorised (0.2 ms for 49,152 values); torch's takes 20 times as long on the CPU.

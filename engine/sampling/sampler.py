@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from engine.devices import upload
-from engine.sampling import processors
+from engine.sampling import processors, race
 from engine.sampling.chain import Chain, SamplerRow
 from engine.sampling.coupling import Guess, couple
 from engine.sampling.errors import EmptyRow, InvalidLogits
@@ -133,7 +133,7 @@ class Sampler:
         final = self.chain.truncate(scores if rows is None else scores[rows], rows)
         probs = final.softmax(-1)
         uniforms = [uniform(self.rows[index].seed, self.rows[index].step) for index in self._drawn]
-        tokens = processors.draw(probs, upload(uniforms, device, torch.float64))
+        tokens = race.draw(probs, upload(uniforms, device, torch.float64))
         if guesses is not None:
             tokens = self._agree(tokens, probs, [guesses[index] for index in self._drawn])
         if rows is None:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from engine.constraint import Row, can_go_back
 from engine.metrics import Part, Stopwatch
-from engine.sampling import EmptyRow, InvalidLogits, processors
+from engine.sampling import EmptyRow, InvalidLogits, processors, race
 from engine.sampling.coupling import Guess
 from engine.sampling.sampler import Sampler
 from engine.sampling.uniform import GUESS_LANE, uniform
@@ -168,7 +168,7 @@ class Frontier:
                 if sampled:
                     row = self._sequence.row
                     number = distribution.new_tensor([uniform(row.seed, row.step, GUESS_LANE)]).double()
-                    token, probs = int(processors.draw(distribution, number)), [distribution[0]]
+                    token, probs = int(race.draw(distribution, number)), [distribution[0]]
         except (EmptyRow, InvalidLogits):
             return None  # the target's own logits decide what is to be done
         return token if token >= 0 and self.extend([token], source, probs) else None

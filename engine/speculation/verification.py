@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from engine.sampling import processors
+from engine.sampling import race
 from engine.sampling.coupling import couple
 
 
@@ -58,7 +58,7 @@ def verify(p: Tensor, q: Tensor, drafts: Tensor, lengths: Tensor, uniforms: Tens
     guessed = torch.arange(block, device=p.device) < lengths.unsqueeze(-1)
     accepted = ((tokens == drafts) & guessed).long().cumprod(-1).sum(-1)
     last = p[torch.arange(batch, device=p.device), accepted]
-    free = processors.draw(last, draw.gather(-1, accepted.unsqueeze(-1)).squeeze(-1))
+    free = race.draw(last, draw.gather(-1, accepted.unsqueeze(-1)).squeeze(-1))
     if not block:
         return Verdict(accepted, free)
     refused = tokens.gather(-1, accepted.clamp(max=block - 1).unsqueeze(-1)).squeeze(-1)

@@ -200,19 +200,6 @@ def test_bias_and_bans_touch_the_pairs_that_are_named() -> None:
     assert torch.equal(logits, before)
 
 
-def test_draws_invert_the_cumulative_distribution_and_skip_tokens_without_mass() -> None:
-    probs = rows([0.0, 0.25, 0.0, 0.5, 0.25, 0.0])
-    numbers = [0.0, 0.2499, 0.25, 0.7499, 0.75, 1.0 - 2.0**-48]
-    drawn = processors.draw(probs.expand(6, -1), torch.tensor(numbers, dtype=torch.float64))
-    assert drawn.tolist() == [1, 1, 3, 3, 4, 4]
-
-
-@given(seeds, st.floats(0.0, 1.0 - 2.0**-48))
-def test_a_draw_never_yields_a_token_of_probability_zero(seed: int, number: float) -> None:
-    probs = random_logits(seed, vocab_size=300, masked=0.9).softmax(-1)
-    assert probs[0, int(processors.draw(probs, p_of(number))[0])] > 0
-
-
 def test_the_argmax_of_equals_is_the_lowest_id() -> None:
     assert processors.argmax(rows([1.0, 7.0, 7.0], [NEG, NEG, NEG])).tolist() == [1, 0]
 

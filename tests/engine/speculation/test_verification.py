@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.sampling import Sampler, SamplerRow, Sampling, processors
+from engine.sampling import Sampler, SamplerRow, Sampling, race
 from engine.sampling.coupling import Guess, couple, residual
 from engine.sampling.uniform import GUESS_LANE, uniform
 from engine.speculation.verification import verify
@@ -53,7 +53,7 @@ def _speculate(p: Tensor, q: Tensor, block: int, length: int, seed: int, uneven:
         count = len(running)
         lasts = [text[running, ends[running]]]
         for _ in range(block):
-            lasts.append(processors.draw(q[lasts[-1]], uniforms(count)))
+            lasts.append(race.draw(q[lasts[-1]], uniforms(count)))
         drafts = torch.stack(lasts[1:], 1)
         before = torch.stack(lasts, 1)
         lengths = (uniforms(count) * (block + 1)).long() if uneven else torch.full((count,), block)
@@ -107,7 +107,7 @@ def test_an_empty_block_is_a_draw() -> None:
     uniforms = torch.rand(2, trials, 1, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
     nothing = torch.zeros(trials, 0, dtype=torch.int64)
     verdict = verify(p, torch.zeros(trials, 0, VOCAB), nothing, torch.zeros(trials, dtype=torch.int64), uniforms)
-    assert (verdict.next_tokens == processors.draw(p[:, 0], uniforms[1, :, 0])).all()
+    assert (verdict.next_tokens == race.draw(p[:, 0], uniforms[1, :, 0])).all()
     assert not verdict.accepted.any()
 
 
@@ -184,9 +184,7 @@ def test_with_every_processor_the_sampler_draws_what_it_draws_without_guesses(
     for at in range(length):
         q = sampler.probabilities(draft[last], masks(last))
         uniforms = torch.tensor([uniform(row.seed, at, GUESS_LANE) for row in rows], dtype=torch.float64)
-        guesses = [
-            Guess(token, q[i]) if i % 5 else None for i, token in enumerate(processors.draw(q, uniforms).tolist())
-        ]
+        guesses = [Guess(token, q[i]) if i % 5 else None for i, token in enumerate(race.draw(q, uniforms).tolist())]
         draws = sampler.sample(target[last], masks(last), guesses=guesses)
         sampler.commit([draw.token_id for draw in draws])
         last = torch.tensor([draw.token_id for draw in draws])
