@@ -81,6 +81,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         import uvicorn
 
+        from constrained.memory import share_heaps
         from constrained.server import make_app
         from constrained.server.connections import BoundedConnection
     except ImportError as error:
@@ -94,6 +95,7 @@ def run(options: argparse.Namespace) -> int:
         http=BoundedConnection, lifespan="on",
     )  # fmt: skip
     server = _server(config, app.state.server, options.grace)
+    share_heaps()
     sys.setswitchinterval(_SECONDS_OF_A_TURN)
     with _ended_by_signals():
         server.run()
