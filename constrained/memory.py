@@ -28,8 +28,7 @@ def reserved(shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
 def share_heaps() -> None:
     """Have the threads of this process take their memory from few heaps, where the C library has several.
 
-    By default each thread may get a heap of its own, and what one has let go is of no use to the others: a server under load
-    held a third more.
+    By default each thread may get a heap of its own, and what one has let go is of no use to the others.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if mallopt is not None:
