@@ -136,11 +136,11 @@ class SequenceState:
 
     @staticmethod
     def _only_token(mask: Row) -> int | None:
-        words = np.flatnonzero(mask)
-        if len(words) != 1:
+        if np.count_nonzero(mask) != 1:  # a tenth of the time that it takes to find the places
             return None
-        word = int(mask[words[0]])
-        return None if word & (word - 1) else 32 * int(words[0]) + word.bit_length() - 1
+        place = int(np.flatnonzero(mask)[0])
+        word = int(mask[place])
+        return None if word & (word - 1) else 32 * place + word.bit_length() - 1
 
     def _canonical_token(self, mask: Row) -> int | None:
         """The next token of text that the constraint dictates; None where it dictates none or, near its end, has no room
