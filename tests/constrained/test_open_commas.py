@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import random
+import secrets
 
 import numpy as np
 import pytest
@@ -22,7 +24,11 @@ TEXTS = ['{"a": 1, "c": {"x": {}, "c": 2}, "d": {}, ', '{"c": {}, "d": {"a": 0, 
 
 @pytest.fixture
 def looks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The open states that were settled by looking at the text."""
+    """The open states that were settled by looking at the text.
+
+    The multipliers of the table are not drawn anew for each run: one in some thousand has two of these states in one place.
+    """
+    monkeypatch.setattr(secrets, "randbelow", random.Random(1).randrange)
     found: list[int] = []
     settled = committed.settled
 
@@ -53,12 +59,11 @@ def test_the_same_keys_with_other_values_are_not_looked_at_again(
 ) -> None:
     one, other = (constraint_on(RowStore(WORDS, SMALL), JsonSchema(schema), WORDS) for _ in range(2))
     first = after(one.matcher(), text)
-    seldom = len(looks) // 2  # places of the table that keeps them may fall together, where states have other numbers
     assert looks
     looks.clear()
     changed = text.replace("{}", '{"q": {"z": {}}}').replace('": 1', '":27')
     second = after(one.matcher(), changed)
-    assert len(looks) <= seldom
+    assert looks == []
     assert second.position()[0] == first.position()[0]
     assert mask(second) == mask(first) == mask(after(other.matcher(), text))
 
