@@ -12,31 +12,30 @@ from hypothesis import strategies as st
 from engine import Sampling, generate
 from engine.batching import BatchEngine
 from engine.model import Model
-from engine.sampling import GREEDY, row_words
+from engine.sampling import GREEDY
 from engine.sampling.errors import SamplingError
 from engine.speculation import Speculation
 from engine.speculation.lookups import Forced
-from tests.engine.speculation.toys import EOS, ToyModel
+from tests.engine.speculation.toys import EOS, VOCAB, Stepwise, ToyModel
 
 A, B, AB, ABA, OTHER = 3, 4, 5, 6, 7
 SPELLED = {A: "a", B: "b", AB: "ab", ABA: "aba"}
 DICTATED = "ababab"
 
 
-class Dictates:
+class Dictates(Stepwise):
     """Once or twice: `ababab`, in whatever tokens, and then any one of two tokens; then the end.
 
     Its tokenizer writes `ab ab ab`, or `b ab ab` from the middle on.
     """
 
-    def __init__(self, times: int = 1, size: int = 12, end: int = EOS) -> None:
-        self.times, self.size, self.end = times, size, end
-        self.tokens: list[int] = []
-        self.asked = 0
+    def __init__(self, times: int = 1, size: int = VOCAB, end: int = EOS) -> None:
+        super().__init__(size, end)
+        self.times, self.asked = times, 0
 
     def _left(self) -> str | None:
         """What is left to dictate; None behind it all."""
-        text = "".join(SPELLED.get(token, "-") for token in self.tokens)
+        text = "".join(SPELLED.get(token, "-") for token in self.text)
         done = text.count("-")
         return None if done == self.times else DICTATED[len(text.rpartition("-")[2]) :]
 
@@ -47,38 +46,6 @@ class Dictates:
         if left is None:
             return {self.end}
         return {token for token, text in SPELLED.items() if left.startswith(text)} or {OTHER, OTHER + 1}
-
-    def fill_mask(self, row: Any) -> None:
-        assert row.shape == (row_words(self.size),)
-        row[:] = 0
-        for token in self.next_tokens():
-            row[token // 32] |= np.uint32(1 << token % 32)
-
-    def accept(self, token: int) -> None:
-        assert token in self.next_tokens()
-        self.tokens.append(token)
-
-    def is_accepting(self) -> bool:
-        return self._left() is None
-
-    def is_finished(self) -> bool:
-        return self.tokens[-1:] == [self.end]
-
-    def rollback(self, count: int) -> None:
-        del self.tokens[len(self.tokens) - count :]
-
-    def masks_ahead(self, tokens: Any, rows: Any) -> None:
-        rows[:] = 0
-        done = 0
-        for at, token in enumerate(tokens):
-            self.fill_mask(rows[at])
-            if token not in self.next_tokens():
-                break
-            self.accept(token)
-            done += 1
-        else:
-            self.fill_mask(rows[len(tokens)])
-        self.rollback(done)
 
     def forced_tokens(self) -> list[int]:
         self.asked += 1

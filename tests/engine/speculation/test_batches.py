@@ -18,7 +18,7 @@ from engine.speculation import (
     Speculation,
     Suffix,
 )
-from tests.engine.speculation.toys import Guesser, fitted_head
+from tests.engine.speculation.toys import Guesser, Stepwise, fitted_head
 
 PROMPTS = [[5, 6, 7, 5, 6], list(range(3, 40)), [9], [11, 12, 13, 11, 12], list(range(60, 90)), [5, 8]]
 SAMPLINGS = [
@@ -31,49 +31,18 @@ SAMPLINGS = [
 ]
 
 
-class Parity:
+class Parity(Stepwise):
     """Tokens of the other parity than the last one, from 3 to a bound; the end (2) from the fourth on."""
 
     def __init__(self, bound: int) -> None:
-        self.bound, self.text = bound, [0]
+        super().__init__(97, 2)
+        self.bound = bound
 
     def next_tokens(self) -> set[int]:
-        if self.text[-1] == 2:
+        if self.is_finished():
             return set()
-        first = 3 if self.text[-1] % 2 == 0 else 4
-        return set(range(first, self.bound, 2)) | ({2} if len(self.text) > 4 else set())
-
-    def fill_mask(self, row: Any) -> None:
-        row[:] = 0
-        for token in self.next_tokens():
-            row[token // 32] |= np.uint32(1 << token % 32)
-
-    def accept(self, token: int) -> None:
-        assert token in self.next_tokens()
-        self.text.append(token)
-
-    def is_accepting(self) -> bool:
-        return 2 in self.next_tokens() or self.is_finished()
-
-    def is_finished(self) -> bool:
-        return self.text[-1] == 2
-
-    def rollback(self, count: int) -> None:
-        assert count < len(self.text)
-        del self.text[len(self.text) - count :]
-
-    def masks_ahead(self, tokens: Any, rows: Any) -> None:
-        rows[:] = 0
-        done = 0
-        for at, token in enumerate(tokens):
-            self.fill_mask(rows[at])
-            if token not in self.next_tokens():
-                break
-            self.accept(token)
-            done += 1
-        else:
-            self.fill_mask(rows[len(tokens)])
-        self.rollback(done)
+        first = 3 if not self.text or self.text[-1] % 2 == 0 else 4
+        return set(range(first, self.bound, 2)) | ({2} if len(self.text) > 3 else set())
 
     def forced_tokens(self) -> list[int]:
         return []

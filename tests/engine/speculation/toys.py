@@ -64,41 +64,36 @@ class ToyModel:
         return self.table[before, text[-1]]
 
 
-class Automaton:
-    """A constraint over tokens: `allowed(text)` says what may follow, and nothing else."""
+class Stepwise:
+    """A constraint that can go back; subclasses say by `next_tokens` what may follow `text`, the tokens accepted so far."""
 
-    def __init__(self, allowed: Callable[[tuple[int, ...]], set[int]]) -> None:
-        self.allowed = allowed
+    def __init__(self, size: int = VOCAB, end: int = EOS) -> None:
+        self.size, self.end = size, end
         self.text: list[int] = []
-        self.finished = False
-        self.accepts = self.rollbacks = 0
 
     def next_tokens(self) -> set[int]:
-        return set() if self.finished else self.allowed(tuple(self.text))
+        """Nothing behind the end."""
+        raise NotImplementedError
 
     def fill_mask(self, row: np.ndarray) -> None:
-        assert row.shape == (row_words(VOCAB),)
+        assert row.shape == (row_words(self.size),)
         row[:] = 0
         for token in self.next_tokens():
             row[token // 32] |= np.uint32(1 << token % 32)
 
     def accept(self, token: int) -> None:
         assert token in self.next_tokens(), f"{token} is not allowed after {self.text}"
-        self.accepts += 1
         self.text.append(token)
-        self.finished = token == EOS
 
     def is_accepting(self) -> bool:
-        return EOS in self.next_tokens()
+        return self.end in self.next_tokens() or self.is_finished()
 
     def is_finished(self) -> bool:
-        return self.finished
+        return self.text[-1:] == [self.end]
 
     def rollback(self, count: int) -> None:
-        self.rollbacks += 1
-        if count:
-            del self.text[len(self.text) - count :]
-            self.finished = False
+        assert 0 <= count <= len(self.text)
+        del self.text[len(self.text) - count :]
 
     def masks_ahead(self, tokens: Sequence[int], rows: np.ndarray) -> None:
         done = 0
@@ -112,6 +107,17 @@ class Automaton:
             done += 1
         self.fill_mask(rows[len(tokens)])
         self.rollback(done)
+
+
+class Automaton(Stepwise):
+    """`allowed(text)` says what may follow, and nothing else."""
+
+    def __init__(self, allowed: Callable[[tuple[int, ...]], set[int]]) -> None:
+        super().__init__()
+        self.allowed = allowed
+
+    def next_tokens(self) -> set[int]:
+        return set() if self.is_finished() else self.allowed(tuple(self.text))
 
     def forced_tokens(self) -> list[int]:
         forced: list[int] = []
