@@ -14,6 +14,7 @@ from grammars.regular.rx import (
     INTERSECT,
     LITERAL,
     NONE,
+    OUTLINED,
     REPEAT,
     TAIL_ALL,
     UNION,
@@ -147,10 +148,12 @@ def _intersect_node(terms: set[Rx]) -> Rx:
     low = max(rx.low for rx in children)
     bounds = [rx.high for rx in children if rx.high is not None]
     flags = HEAD_ALL | TAIL_ALL
+    outlined = 0
     for rx in children:
         flags &= rx.flags
+        outlined |= rx.flags & OUTLINED
     order = hash((INTERSECT, *[rx.order for rx in children]))
-    return intern(key, nullable, order, low, min(bounds) if bounds else None, flags | BOOLEAN, children)
+    return intern(key, nullable, order, low, min(bounds) if bounds else None, flags | BOOLEAN | outlined, children)
 
 
 def complement(rx: Rx) -> Rx:
@@ -175,7 +178,7 @@ def complement(rx: Rx) -> Rx:
     if found is not None:
         return found
     order = hash((COMPLEMENT, rx.order))
-    return intern(key, not rx.nullable, order, 1 if rx.nullable else 0, None, BOOLEAN, rx)
+    return intern(key, not rx.nullable, order, 1 if rx.nullable else 0, None, BOOLEAN | rx.flags & OUTLINED, rx)
 
 
 def difference(left: Rx, right: Rx) -> Rx:

@@ -24,6 +24,7 @@ from grammars.regular.rx import (
     HEAD_ALL,
     LITERAL,
     NONE,
+    OUTLINED,
     REPEAT,
     TAIL_ALL,
     UNION,
@@ -82,7 +83,7 @@ def _repeat_node(rx: Rx, least: int, most: int | None) -> Rx:
     if found is not None:
         return found
     high = None if most is None or rx.high is None else most * rx.high
-    flags = rx.flags & (BOOLEAN | EXACT)
+    flags = rx.flags & (BOOLEAN | EXACT | OUTLINED)
     if least > 0:
         flags |= rx.flags & (HEAD_ALL | TAIL_ALL)
     if rx is ANY and most is None:
@@ -167,7 +168,7 @@ def follow(head: Rx, tail: Rx) -> Rx:
             return follow(merged, rest)
     high = None if head.high is None or tail.high is None else head.high + tail.high
     flags = (
-        (head.flags | tail.flags) & BOOLEAN
+        (head.flags | tail.flags) & (BOOLEAN | OUTLINED)
         | head.flags & tail.flags & EXACT
         | head.flags & HEAD_ALL
         | tail.flags & TAIL_ALL
@@ -380,12 +381,12 @@ def _union_node(terms: set[Rx]) -> Rx:
     low = min(rx.low for rx in children)
     high: int | None = 0
     flags = HEAD_ALL | TAIL_ALL | EXACT
-    boolean = 0
+    occurring = 0
     nullable = False
     for rx in children:
         flags &= rx.flags
-        boolean |= rx.flags & BOOLEAN
+        occurring |= rx.flags & (BOOLEAN | OUTLINED)
         nullable = nullable or rx.nullable
         high = None if high is None or rx.high is None else max(high, rx.high)
     order = hash((UNION, *[rx.order for rx in children]))
-    return intern(key, nullable, order, low, high, flags | boolean, children)
+    return intern(key, nullable, order, low, high, flags | occurring, children)

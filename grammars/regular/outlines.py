@@ -9,15 +9,12 @@ from __future__ import annotations
 from grammars.memory import remembered
 from grammars.regular.booleans import complement, intersect
 from grammars.regular.build import concat, repeat, union
-from grammars.regular.rx import COMPLEMENT, CONCAT, INTERSECT, NONE, REPEAT, UNFOLD, UNION, Rx
+from grammars.regular.rx import COMPLEMENT, CONCAT, INTERSECT, NONE, OUTLINED, REPEAT, UNFOLD, UNION, Rx
 
 
-@remembered(8192)
 def has_outline(rx: Rx) -> bool:
     """Whether a machine with an outline occurs in the expression."""
-    if rx.kind == UNFOLD:
-        return rx.a.outline is not None
-    return any(map(has_outline, _parts(rx)))
+    return rx.flags & OUTLINED != 0
 
 
 @remembered(8192)
@@ -48,7 +45,11 @@ def within(rx: Rx) -> Rx:
 
 def _parts(rx: Rx) -> tuple[Rx, ...]:
     if rx.kind == CONCAT:
-        return (rx.a, rx.b)
+        chain = []
+        while rx.kind == CONCAT:
+            chain.append(rx.a)
+            rx = rx.b
+        return (*chain, rx)
     if rx.kind in (UNION, INTERSECT):
         parts: tuple[Rx, ...] = rx.a
         return parts

@@ -33,6 +33,7 @@ BOOLEAN = 1  # an intersection or a complement occurs in it, so that emptiness i
 HEAD_ALL = 2  # L = ANY* L
 TAIL_ALL = 4  # L = L ANY*
 EXACT = 8  # `low` and `high` are the lengths of a shortest and a longest word, not only bounds
+OUTLINED = 16  # a machine with an outline (`grammars.regular.outlines`) occurs in it
 
 Moves = tuple[tuple["Rx", "Rx"], ...]
 

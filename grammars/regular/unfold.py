@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 from grammars.regular.charset import from_ranges, normalise
-from grammars.regular.rx import BOOLEAN, UNFOLD, Rx, intern, lookup
+from grammars.regular.rx import BOOLEAN, OUTLINED, UNFOLD, Rx, intern, lookup
 
 
 class Unfolding(ABC):
@@ -92,6 +92,8 @@ def unfold(state: Unfolding) -> Rx:
     nullable = state.nullable
     # How far a word is from any state is not known without a bound; the flag is what keeps that from being assumed.
     flags = BOOLEAN if longest is None or not state.live else 0
+    if type(state).outline is not Unfolding.outline:
+        flags |= OUTLINED
     node = intern(key, nullable, hash((UNFOLD, state.order)), 0 if nullable else 1, longest, flags, state)
     if state.live:
         node._empty = False

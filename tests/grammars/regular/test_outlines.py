@@ -7,8 +7,21 @@ import pytest
 from grammars.json_schema.formats import format_rx
 from grammars.json_schema.formats.alabels import Digits
 from grammars.regex import parse
-from grammars.regular import Rx, complement, intersect, is_empty, is_subset, matches, moves, shortest, unfold
-from grammars.regular.outlines import around, within
+from grammars.regular import (
+    Rx,
+    complement,
+    concat,
+    intersect,
+    is_empty,
+    is_subset,
+    matches,
+    moves,
+    repeat,
+    shortest,
+    unfold,
+    union,
+)
+from grammars.regular.outlines import around, has_outline, within
 
 
 def beside(name: str, pattern: str) -> Rx:
@@ -50,3 +63,24 @@ def test_names_beside_a_pattern_are_read_to_their_end(name: str, pattern: str, w
     for char in word:
         (language,) = [target for characters, target in moves(language) if matches(characters, char)]
     assert language.nullable
+
+
+def test_languages_of_thousands_of_parts_are_asked_without_going_down_them() -> None:
+    long = parse("[ab][cd]" * 2000, dialect="python", mode="fullmatch")
+    assert not is_empty(intersect(complement(long), parse("[ab].*", dialect="python", mode="fullmatch")))
+    addresses = intersect(parse("([ab]?[.]?)" * 1500 + "@.*", dialect="ecma", mode="search"), complement(long))
+    assert has_outline(intersect(addresses, beside("email", "@")))
+    assert not has_outline(addresses)
+    for outline in (around, within):
+        assert has_outline(outline(intersect(addresses, beside("email", "@")))) is False
+
+
+@pytest.mark.parametrize("name", ["hostname", "email", "idn-hostname", "idn-email"])
+def test_what_has_an_outline_is_seen_through_all_that_it_is_put_together_by(name: str) -> None:
+    language = beside(name, "a")
+    assert has_outline(language)
+    other = parse("[xy]{2,9}", dialect="python", mode="fullmatch")
+    for made in (concat(other, language), concat(language, other), union(language, other), repeat(language, 2, 5)):
+        assert has_outline(made)
+        assert has_outline(complement(made))
+    assert not has_outline(other)
