@@ -13,12 +13,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from engine.sampling.uniform import GOLDEN_GAMMA, MULTIPLIERS
+
 BLOCK = 256
 """Tokens that race among themselves, when their block has won the race of blocks."""
 
 _KEY_BITS, _TIME_BITS = 48, 52
-_GAMMA = 0x9E3779B97F4A7C15 - 2**64
-_FIRST, _SECOND = 0xBF58476D1CE4E5B9 - 2**64, 0x94D049BB133111EB - 2**64
+_GAMMA, _FIRST, _SECOND = (number - 2**64 for number in (GOLDEN_GAMMA, *MULTIPLIERS))
+"""As signed numbers: torch multiplies no others."""
 
 
 def draw(probs: Tensor, uniforms: Tensor) -> Tensor:
@@ -48,7 +50,7 @@ def _first(mass: Tensor, times: Tensor) -> Tensor:
 
 
 def _times(keys: Tensor, count: int, start: int) -> Tensor:
-    """Exponential times, float64 [batch, count], of the numbers from `start` on; a hash of key and number (SplitMix64)."""
+    """Exponential times, float64 [batch, count], of the numbers from `start` on; a hash of key and number (`uniform.mix`)."""
     numbers = torch.arange(start + 1, start + count + 1, device=keys.device)
     state = keys.unsqueeze(-1) + numbers * _GAMMA
     state = (state ^ _shifted(state, 30)) * _FIRST

@@ -11,6 +11,8 @@ import secrets
 
 MASK = 2**64 - 1
 GOLDEN_GAMMA = 0x9E3779B97F4A7C15
+MULTIPLIERS = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+"""Of the hash, with `GOLDEN_GAMMA`."""
 
 DRAW_LANE, ACCEPT_LANE, GUESS_LANE = range(3)
 """The numbers of a step: for the draw from the target, for keeping a guess, for drawing the guess itself."""
@@ -29,12 +31,13 @@ def uniform(seed: int, step: int, lane: int = 0) -> float:
         step: 0-based index of the token.
         lane: for steps that need more than one number.
     """
-    state = _mix((_mix((_mix(seed) + step * GOLDEN_GAMMA) & MASK) + lane * GOLDEN_GAMMA) & MASK)
+    state = mix((mix((mix(seed) + step * GOLDEN_GAMMA) & MASK) + lane * GOLDEN_GAMMA) & MASK)
     return (state >> 16) * 2.0**-48
 
 
-def _mix(state: int) -> int:
+def mix(state: int) -> int:
+    """The hash of a number of 64 bits."""
     state = (state + GOLDEN_GAMMA) & MASK
-    state = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & MASK
-    state = ((state ^ (state >> 27)) * 0x94D049BB133111EB) & MASK
+    state = ((state ^ (state >> 30)) * MULTIPLIERS[0]) & MASK
+    state = ((state ^ (state >> 27)) * MULTIPLIERS[1]) & MASK
     return state ^ (state >> 31)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from engine.sampling.race import BLOCK, draw
-from engine.sampling.uniform import GOLDEN_GAMMA, MASK, uniform
+from engine.sampling.uniform import GOLDEN_GAMMA, MASK, mix, uniform
 
 SIZES = [1, 7, BLOCK, BLOCK + 1, 3 * BLOCK - 5]
 
@@ -39,10 +39,7 @@ def slow(probs: list[float], number: float) -> int:
     """The same, a token at a time."""
 
     def time(key: int, place: int) -> float:
-        state = (key + (place + 1) * GOLDEN_GAMMA) & MASK
-        state = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & MASK
-        state = ((state ^ (state >> 27)) * 0x94D049BB133111EB) & MASK
-        state ^= state >> 31
+        state = mix((key + place * GOLDEN_GAMMA) & MASK)
         return -math.log(((state >> 12) + 0.5) / 2**52)
 
     key = int(number * 2**48)
