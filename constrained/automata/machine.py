@@ -19,10 +19,7 @@ from constrained.automata.machine_kernels import FIRST_MEMO, copied_memo, load_k
 from constrained.automata.object_tables import ObjectTables
 from constrained.automata.transitions import Transitions
 from constrained.kernels import tables as t
-from constrained.kernels.branches import (
-    L_KNOWN,
-    NOT_KEPT,
-)
+from constrained.kernels.branches import L_KNOWN, NOT_KEPT
 from constrained.kernels.handles import T_ACTIONS, T_MAPS, T_MEMO_USED, T_STATES, TABLES, handles_of
 from constrained.kernels.machine import memo_find, memo_insert
 from constrained.kernels.object_keys import settled_table

@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from constrained.automata.a_labels import is_label
 from constrained.automata.machine import Machine
-from constrained.automata.settling import indifferent
 from constrained.kernels import handles as h
 from constrained.kernels import machine as m
 from constrained.kernels import row_making as making
@@ -24,6 +22,7 @@ from constrained.kernels.object_keys import keep_settled, settled_table
 from constrained.limits import DEFAULT_LIMITS, Limits
 from constrained.masks.generation import Generation
 from constrained.masks.kept_rows import LEAST_COST, STATE_COST, LocalRow, kept_rows
+from constrained.masks.open_tokens import OpenTokens
 from constrained.masks.tally import Counters, Tally
 from constrained.masks.token_tables import token_tables
 from constrained.vocabulary import Vocabulary
@@ -93,6 +92,7 @@ class RowStore:
             h.T_MEMO_USED: machine.memo_used, h.T_SETTLED: machine.settled, h.T_FRAMES: frames, h.T_SCRATCH: scratch,
         }  # fmt: skip
         self.handles = h.handles_of(h.TABLES, self._fixed)
+        self._open = OpenTokens(machine, tokens, self.handles)
         self._budget = limits.bytes // _ROWS_SHARE
         self._registers: NDArray[np.int64] = np.zeros(w.REGISTERS, dtype=np.int64)
         self._registers[w.W_LIMIT_DENSE] = max(16, words // 4)
@@ -296,11 +296,7 @@ class RowStore:
             if status in _PIECES:
                 self._expand(status, made)
                 if lock.is_wanted and not alone and perf_counter() - since > turn:
-                    known = machine.state_count
-                    lock.give_way()
-                    made += machine.state_count - known  # by others
-                    registers[w.W_STAGE] = making.BEGIN
-                    registers[w.W_MISSES] -= 1
+                    made += self._give_way()
                     rows, again = self.rows, perf_counter()
                     status = making.make_row(rows.handles, machine.memo, own, registers, matcher, row)
                     since = perf_counter()
@@ -320,6 +316,14 @@ class RowStore:
                 self._supply(status)
             status = making.make_row(rows.handles, machine.memo, own, registers, matcher, row)
         return rows, int(registers[w.W_FOUND])
+
+    def _give_way(self) -> int:
+        """Let other threads go first, behind which the walk has to begin again; how many states they have made."""
+        known = self.machine.state_count
+        self.machine.lock.give_way()
+        self._registers[w.W_STAGE] = making.BEGIN
+        self._registers[w.W_MISSES] -= 1
+        return self.machine.state_count - known
 
     def _expand(self, status: int, made: int) -> None:
         """Make the state that a walk came to; there were `made` states when the step began."""
@@ -364,36 +368,16 @@ class RowStore:
 
         Nobody can find the row yet.
         """
-        kept = []
-        rows = self.rows
-        in_label = is_label(self.machine, state)
-        end = int(self._registers[w.W_POOL])
-        for token in tokens:
-            after, below, by_label = self._followed(token, cells, state, cell, top)
-            then = int(cells[below, t.C_RETURN]) if below >= top and cells[below, t.C_NEXT] < top else None
-            # where a label ends makes a difference whatever comes after it
-            if not (in_label or by_label) and indifferent(self.machine, after, then):
-                rows.pool[end] = token
-                end += 1
-            else:
-                kept.append(token)
-        rows.rows[number - rows.first, t.R_MORE_END] = end
-        self._registers[w.W_POOL] = end
+        allowed, kept = self._open.told_apart(tokens, cells, state, cell, top)
+        rows, registers = self.rows, self._registers
+        begin = int(registers[w.W_POOL])
+        end = begin + len(allowed)
+        rows.pool[begin:end] = allowed
+        rows.rows[number - rows.first, t.R_MORE_END] = registers[w.W_POOL] = end
         if kept:
-            rows.open_tokens[number] = tuple(kept)
+            rows.open_tokens[number] = kept
             rows.rows[number - rows.first, t.R_OPEN] = 1
-            self._registers[w.W_BUDGET] -= _list_bytes(kept)
-
-    def _followed(self, token: int, cells: NDArray[np.int32], state: int, cell: int, top: int) -> tuple[int, int, bool]:
-        """State and cell after a token as a walk sees them, and whether the way there leads through a label."""
-        position = np.array([state, cell, top, 0, 0, 0, 0], dtype=np.int64)
-        data = self.tokens.blob[self.token_bounds[token] : self.token_bounds[token + 1]]
-        machine = self.machine
-        by_label = False
-        while h.run_bytes(self.handles, machine.memo, cells, data, position) == t.OPEN:
-            position[5] = 0
-            by_label = by_label or is_label(machine, int(position[0]))
-        return int(position[0]), int(position[1]), by_label
+            registers[w.W_BUDGET] -= _list_bytes(kept)
 
     def _look_for_kept(self, state: int) -> None:
         """Use the local row of an earlier process for a string, if there is one."""
