@@ -49,7 +49,8 @@ class BatchEngine:
         blocks: int,
         block_size: int = 16,
         max_sequences: int = 64,
-        chunk: int = 256,
+        chunk: int = 1024,
+        together: int = 256,
         admission: Admission = "promised",
         prefix_cache: bool = True,
         mask_thread: bool = True,
@@ -60,7 +61,9 @@ class BatchEngine:
         Args:
             blocks, block_size: so many, of so many positions.
             max_sequences: most that run at a time.
-            chunk: tokens of prompts that go into one step.
+            chunk: most tokens of one prompt that go into one step; longer ones go in equal parts.
+            together: most tokens of several prompts that go into one step, so that the first of them are not kept waiting for
+                all; `chunk` where that is less.
             admission: when a request may begin; see `engine.batching.scheduler`.
             prefix_cache: whether a prompt takes up blocks of others that begin alike.
             mask_thread: whether masks are filled beside the forward pass, or before it.
@@ -76,7 +79,12 @@ class BatchEngine:
         self.model = model
         self.pool = BlockPool(model.config, model.device, model.dtype, block_size, blocks)
         self.scheduler = Scheduler(
-            self.pool.manager, max_sequences, chunk, admission=admission, prefix_cache=prefix_cache
+            self.pool.manager,
+            max_sequences,
+            chunk,
+            together=together,
+            admission=admission,
+            prefix_cache=prefix_cache,
         )
         chosen = choose_runner(model, runner)
         self.decoder = None if chosen == "plain" else PagedDecoder(model, self.pool, chosen)

@@ -7,6 +7,9 @@ request is not starved by small ones.  When a request is admitted, is a matter o
   running ones.  So nobody ever gives blocks back to another.
 - `"optimistic"`: when the blocks for the tokens that it has are there, and one for each that runs.  More run at a time where texts
   end before their limit.  When blocks run out, the last in order gives its own back, waits, and is computed again.
+
+Prompts are computed in few large parts: every part holds up the rows that decode, however small it is (a pass of 16 tokens takes
+as long as theirs), and what 95 % of their tokens do not exceed depends on how many of their steps are held up, not on how long.
 """
 
 from __future__ import annotations
@@ -52,6 +55,8 @@ class Scheduler:
     """Keeps the requests that wait and those that run.
 
     Attributes:
+        chunk: most tokens of one prompt in a step.
+        together: most tokens of several prompts in a step, the padding of the shorter ones included.
         waiting, running: in the order of arrival and of admission.
         preemptions: how often a request had to give its blocks back.
     """
@@ -62,14 +67,18 @@ class Scheduler:
         max_sequences: int,
         chunk: int,
         *,
+        together: int | None = None,
         admission: Admission = "promised",
         prefix_cache: bool = True,
     ) -> None:
         if max_sequences < 1 or chunk < 1:
             raise EngineError(f"{max_sequences} sequences in chunks of {chunk} tokens: at least 1 of each")
+        if together is not None and together < 1:
+            raise EngineError(f"prompts of {together} tokens together: at least 1")
         if admission not in ADMISSIONS:
             raise EngineError(f"unknown admission {admission!r}: choose {' or '.join(map(repr, ADMISSIONS))}")
-        self.manager, self.max_sequences, self.chunk = manager, max_sequences, chunk
+        self.manager, self.max_sequences = manager, max_sequences
+        self.chunk, self.together = chunk, chunk if together is None else min(together, chunk)
         self.admission, self.prefix_cache = admission, prefix_cache
         self.waiting: list[Request] = []
         self.running: list[Request] = []
@@ -162,18 +171,23 @@ class Scheduler:
             request.cached += found
 
     def _next_prompts(self) -> tuple[tuple[Request, ...], tuple[int, ...]]:
-        """A chunk of the prompt whose turn it is, and as many whole ones of about its length or less as fit into a chunk
-        beside it, padding included."""
+        """A part of the prompt whose turn it is, and as many whole ones of about its length or less as may go together with
+        it, padding included."""
         chosen: list[Request] = []
         counts: list[int] = []
         for request in self._prompts_in_turn():
             self._reuse(request)  # what was computed for others since it came
-            longest = max([*counts, min(request.pending, self.chunk)])
-            if chosen and (request.pending > self.chunk or longest * (len(chosen) + 1) > self.chunk):
+            count = self._part(request.pending)
+            longest = max([*counts, count])
+            if chosen and (count < request.pending or longest * (len(chosen) + 1) > self.together):
                 break
             chosen.append(request)
-            counts.append(min(request.pending, self.chunk))
+            counts.append(count)
         return tuple(chosen), tuple(counts)
+
+    def _part(self, pending: int) -> int:
+        """The next of the fewest parts of equal length that a prompt can be taken in."""
+        return -(-pending // -(-pending // self.chunk))
 
     def _prompts_in_turn(self) -> list[Request]:
         """Those whose prompts are not computed yet, the oldest first; in every other step the one with least left, so that

@@ -127,6 +127,38 @@ def test_short_prompts_share_a_forward_pass(random_model: Model) -> None:
         assert engine.result(request).token_ids == alone.token_ids
 
 
+def test_a_long_prompt_holds_others_up_in_as_few_steps_as_its_chunk_lets_it_and_in_equal_parts(
+    random_model: Model,
+) -> None:
+    engine = _engine(random_model, chunk=32, blocks=100, prefix_cache=False)
+    decoding = engine.add([5, 6], max_new_tokens=20, eos_token_ids=[])
+    engine.step()
+    long = engine.add([7] * 70, max_new_tokens=2, eos_token_ids=[])
+    parts = []
+    while not long.sequence.output:
+        before = long.computed
+        engine.step()
+        parts.append(long.computed - before)
+    assert parts == [24, 23, 23]
+    assert len(decoding.sequence.output) == 4  # and a token in each of these steps
+    alone = generate(random_model, [7] * 70, max_new_tokens=2, eos_token_ids=[]).result()
+    _run(engine)
+    assert engine.result(long).token_ids == alone.token_ids
+
+
+def test_prompts_that_go_together_are_no_longer_than_is_said_and_one_alone_may_be(random_model: Model) -> None:
+    engine = _engine(random_model, chunk=32, together=12, prefix_cache=False)
+    requests = [engine.add([5 + at] * 4, max_new_tokens=2, eos_token_ids=[]) for at in range(5)]
+    long = engine.add([7] * 30, max_new_tokens=2, eos_token_ids=[])
+    engine.step()
+    assert [request.computed for request in requests] == [4, 4, 4, 0, 0]
+    engine.step()
+    assert [len(request.sequence.output) for request in requests] == [2, 2, 2, 1, 1]
+    engine.step()
+    assert long.computed == 30
+    _run(engine)
+
+
 def test_a_short_prompt_does_not_wait_until_long_ones_are_through_nor_they_for_ever(random_model: Model) -> None:
     engine = _engine(random_model, chunk=8, blocks=200, prefix_cache=False)
     long = [engine.add([5 + at] * 80, max_new_tokens=2, eos_token_ids=[]) for at in range(3)]  # ten chunks each
@@ -172,5 +204,7 @@ def test_rows_with_logits_that_are_no_numbers_leave_none_behind(
 def test_an_admission_of_another_name_is_refused(random_model: Model) -> None:
     with pytest.raises(EngineError, match="unknown admission 'hopeful': choose 'promised' or 'optimistic'"):
         _engine(random_model, admission="hopeful")
+    with pytest.raises(EngineError, match="prompts of 0 tokens together: at least 1"):
+        _engine(random_model, together=0)
     with pytest.raises(EngineError, match="0 blocks"):
         _engine(random_model, blocks=0)
