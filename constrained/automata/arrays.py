@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from constrained.automata.children import MANY, Indices, Progress, Wanted, distinct, survivors
@@ -112,12 +112,17 @@ def textless(progress: tuple[Any, ...]) -> tuple[Any, ...]:
     return progress if all(new is old for new, old in zip(after, progress, strict=True)) else after
 
 
-def indifferent(frame: ArrayFrame, progress: Progress, ended: int) -> bool:
-    """Whether there is a way to the end whatever the one item is that is not known; `ended` items ended after it."""
+def indifferent(frame: ArrayFrame, progress: Progress, ended: int, endless: Sequence[bool]) -> bool:
+    """Whether no alternative is lost whatever the one item is that is not known.
+
+    Args:
+        ended: how many items ended after it.
+        endless: for each alternative whether the item that has begun since then has endlessly many ways to end.
+    """
     return all(
-        isinstance(plan, LinkedItems) and one.unknown == ended + 1 and plan.indifferent(one, ended)
-        for plan, one in zip(frame.plans, progress, strict=True)
-        if one is not None
+        plan.indifferent(one, ended, ways)
+        for plan, one, ways in zip(frame.plans, progress, endless, strict=True)
+        if one is not None and isinstance(plan, LinkedItems)
     )
 
 

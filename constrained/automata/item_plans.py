@@ -112,13 +112,15 @@ class LinkedItems:
         """Whether items have to be known."""
         return self.shape.unique or not progress.twin
 
-    def indifferent(self, progress: Items, ended: int) -> bool:
-        """Whether one more item that was seen takes no way to the end; a sufficient test.
+    def indifferent(self, progress: Items, ended: int, endless: bool) -> bool:
+        """Whether there is a way to the end whatever the one item of progress is that is not known; a sufficient test.
 
-        With `ended` = 1 the last item of progress has not ended yet, and has endlessly many ways to end.
+        `ended` items came after it, of which the last has not ended yet; `endless`: it has endlessly many ways to.
         """
         shape = self.shape
-        if not shape.unique or shape.counts or progress.agree:
+        if not shape.unique:
+            return not shape.repeated
+        if shape.counts or progress.agree or progress.unknown != ended + 1 or not endless:
             return False
         last = max(shape.min_items, progress.number + 1 - ended)
         most = len(progress.seen) + last + 2

@@ -10,13 +10,14 @@ import json
 from typing import Any, cast
 
 from constrained.automata import a_labels, arrays, keys, object_frames, objects, strings
+from constrained.automata.children import at_best
 from constrained.automata.constants import key_of, parsed
 from constrained.automata.machine import Machine
 from constrained.automata.outcomes import DECLARED
 from constrained.automata.pending import Pending
 from constrained.automata.phrases.keys import inside, plain, plain_return
 from grammars.errors import LimitExceeded
-from grammars.regular import NONE, is_endless
+from grammars.regular import NONE, Rx, is_endless
 
 _IN_ARRAYS = {arrays.expand_next: b"[0", arrays.expand_item: b"[0,"}
 _IN_OBJECTS = {
@@ -181,22 +182,32 @@ def doubted(machine: Machine, state: int, completion: bytes) -> list[int]:
 def indifferent(machine: Machine, state: int, then: int | None) -> bool:
     """Whether the texts that tell the open states on the way to `state` apart leave it with a way to the end in any case.
 
+    All of them are states of the frame in use or of the one below it, where that was there before.
+
     Args:
         then: the return state of the frame in use if that frame and the one below it are all that was entered since.
     """
     key = machine.key(state)
     if key[0] is arrays.expand_item:
-        return arrays.indifferent(key[2], key[3], ended=0)
+        return arrays.indifferent(key[2], key[3], 0, [True] * len(key[3]))
     if key[0] is objects.expand_comma:
         return object_frames.any_key_follows(key[2], key[3])
-    if then is not None and then < 0 and key[0] in _IN_KEYS:
-        below = machine.key(-1 - then)
-        return below[0] is objects.resolve_key and object_frames.any_key_follows(below[1], below[2])
-    if key[0] is strings.expand_string and then is not None and then >= 0:
-        below = machine.key(then)
-        return (
-            below[0] is arrays.expand_next
-            and any(is_endless(rx) for rx in key[2] if rx is not NONE)
-            and arrays.indifferent(below[2], below[3], ended=1)
-        )
+    if then is None or key[0] not in _IN_KEYS:
+        return False
+    below = machine.key(then if then >= 0 else -1 - then)
+    if below[0] is objects.resolve_key:
+        return object_frames.any_key_follows(below[1], below[2])
+    return key[0] is strings.expand_string and _item_indifferent(below, key[2])
+
+
+def _item_indifferent(below: tuple[Any, ...], languages: tuple[Rx, ...]) -> bool:
+    """`indifferent` inside a string that is an item, above the state or wait `below`; with what may follow in it."""
+    endless = [rx is not NONE and is_endless(rx) for rx in languages]
+    if below[0] is arrays.expand_next:
+        return arrays.indifferent(below[2], below[3], 1, [any(endless)] * len(below[3]))
+    if below[0] is arrays.resolve_item:
+        own = [
+            any([endless[at] for at in (index if type(index) is tuple else (index,)) if at >= 0]) for index in below[3]
+        ]
+        return arrays.indifferent(below[1], at_best(below[2]), 1, own)
     return False

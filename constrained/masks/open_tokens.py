@@ -30,21 +30,25 @@ class OpenTokens:
         kept: list[int] = []
         in_label = is_label(self._machine, state)
         for token in tokens:
-            after, below, by_label = self._followed(token, cells, state, cell, top)
-            then = int(cells[below, t.C_RETURN]) if below >= top and cells[below, t.C_NEXT] < top else None
-            # where a label ends makes a difference whatever comes after it
-            free = not (in_label or by_label) and indifferent(self._machine, after, then)
+            after, below, opened = self._followed(token, cells, state, cell, top)
+            entered = below >= top and cells[below, t.C_NEXT] < top
+            then = int(cells[below, t.C_RETURN]) if entered else None
+            own = {below, int(cells[below, t.C_NEXT])} if entered else {below}
+            # where a label ends makes a difference whatever comes after it, and so may what other frames have read
+            free = not in_label and opened <= own and indifferent(self._machine, after, then)
             (allowed if free else kept).append(token)
         return allowed, tuple(kept)
 
-    def _followed(self, token: int, cells: NDArray[np.int32], state: int, cell: int, top: int) -> tuple[int, int, bool]:
-        """State and cell after a token as a walk sees them, and whether the way there leads through a label."""
+    def _followed(
+        self, token: int, cells: NDArray[np.int32], state: int, cell: int, top: int
+    ) -> tuple[int, int, set[int]]:
+        """State and cell after a token as a walk sees them, and the cells of the open states on the way; -1: of a label."""
         position = np.array([state, cell, top, 0, 0, 0, 0], dtype=np.int64)
         bounds = self._tokens.bounds_list
         data = self._tokens.blob[bounds[token] : bounds[token + 1]]
         machine = self._machine
-        by_label = False
+        opened: set[int] = set()
         while h.run_bytes(self._handles, machine.memo, cells, data, position) == t.OPEN:
             position[5] = 0
-            by_label = by_label or is_label(machine, int(position[0]))
-        return int(position[0]), int(position[1]), by_label
+            opened.add(-1 if is_label(machine, int(position[0])) else int(position[1]))
+        return int(position[0]), int(position[1]), opened

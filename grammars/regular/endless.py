@@ -7,7 +7,7 @@ import heapq
 from grammars.regular.booleans import intersect
 from grammars.regular.charset import ANY
 from grammars.regular.derive import raw_moves
-from grammars.regular.rx import BOOLEAN, INTERSECT, NONE, REPEAT, Rx
+from grammars.regular.rx import BOOLEAN, COMPLEMENT, INTERSECT, NONE, REPEAT, Rx
 
 LONG = 64
 """From so many characters on it is worth to look for a loop first."""
@@ -38,7 +38,7 @@ def is_endless(rx: Rx) -> bool:
     if rx._endless is None:
         if rx.high is not None or rx is NONE:
             rx._endless = False
-        elif not rx.flags & BOOLEAN:
+        elif not rx.flags & BOOLEAN or (rx.kind == COMPLEMENT and rx.a.high is not None):
             rx._endless = True
         else:
             rx._endless = _goes_round(rx)
