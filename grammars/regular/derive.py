@@ -23,7 +23,7 @@ from grammars.regular.rx import (
     Moves,
     Rx,
 )
-from grammars.regular.words import branches, literal
+from grammars.regular.words import branches, has_scalars_only, is_listed, literal
 
 _SWEEP_RANGES = 400
 _PAIRWISE_MOVES = 24
@@ -264,9 +264,29 @@ def derivative(rx: Rx, code: int) -> Rx:
 
 
 def matches(rx: Rx, text: str) -> bool:
-    """Whether `text` is a word of the language."""
-    for char in text:
-        rx = derivative(rx, ord(char))
-        if rx is NONE:
+    """Whether `text` is a word of the language; one with lone surrogates never is."""
+    return has_scalars_only(text) and _matches(rx, text, 0)
+
+
+def _matches(rx: Rx, text: str, at: int) -> bool:
+    """Whether the rest of `text` from `at` is a word; no derivative is made where one look is enough."""
+    while True:
+        kind, left = rx.kind, len(text) - at
+        if kind == COMPLEMENT:
+            return not _matches(rx.a, text, at)
+        if left < rx.low or (rx.high is not None and left > rx.high):
             return False
-    return rx.nullable
+        if kind == LITERAL:
+            return text.endswith(rx.a, at)
+        if kind == WORDS:
+            return is_listed(rx, text[at:])
+        if kind == UNION:
+            return any([_matches(part, text, at) for part in rx.a])
+        if kind == INTERSECT:
+            return all([_matches(part, text, at) for part in rx.a])
+        if kind == REPEAT and rx.a.kind == CHARS:
+            return all([contains(rx.a, ord(char)) for char in text[at:]])
+        if not left:
+            return rx.nullable
+        rx = derivative(rx, ord(text[at]))
+        at += 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import zlib
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 
 from grammars.regular.charset import from_ranges, normalise, single
@@ -27,16 +27,16 @@ def literal(text: str) -> Rx:
         found = lookup(key)
         if found is not None:
             return found
-        if not _scalar(text):
+        if not has_scalars_only(text):
             return NONE
         order = hash((LITERAL, int.from_bytes(text.encode(), "little")))
         return intern(key, False, order, len(text), len(text), EXACT, text)
     if not text:
         return EPSILON
-    return single(ord(text)) if _scalar(text) else NONE
+    return single(ord(text)) if has_scalars_only(text) else NONE
 
 
-def _scalar(text: str) -> bool:
+def has_scalars_only(text: str) -> bool:
     return text.isascii() or not any("\ud800" <= c <= "\udfff" for c in text)
 
 
@@ -56,8 +56,8 @@ def word_parts(words: Iterable[str]) -> list[Rx]:
     Very large lists stay whole.
     """
     distinct = sorted(set(words))
-    if not all(map(_scalar, distinct)):
-        distinct = [word for word in distinct if _scalar(word)]
+    if not all(map(has_scalars_only, distinct)):
+        distinct = [word for word in distinct if has_scalars_only(word)]
     if len(distinct) > SMALL:
         return [_large(tuple(distinct))]
     parts: list[Rx] = []
@@ -109,6 +109,14 @@ def count(rx: Rx) -> int:
         return 1
     first, end, _ = rx.b
     return int(end - first)
+
+
+def is_listed(rx: Rx, word: str) -> bool:
+    """Whether `word` is one of a WORDS node."""
+    first, end, depth = rx.b
+    whole = rx.a[first][:depth] + word
+    at = bisect_left(rx.a, whole, first, end)
+    return at < end and bool(rx.a[at] == whole)
 
 
 def branches(rx: Rx) -> list[tuple[int, list[Rx]]]:

@@ -135,6 +135,14 @@ def test_derivatives_spell_exactly_the_words_of_the_language(pair: Pair) -> None
     assert rx.nullable == ("" in language)
 
 
+@settings(max_examples=300, deadline=None)
+@given(EXPRESSIONS)
+def test_a_text_matches_iff_it_is_a_word_of_the_language(pair: Pair) -> None:
+    rx, language = pair
+    assert {word for word in UNIVERSE if matches(rx, word)} == language
+    assert not matches(union(rx, complement(rx)), "a\ud800")
+
+
 @settings(max_examples=200, deadline=None)
 @given(EXPRESSIONS)
 def test_derivatives_are_sorted_disjoint_merged_and_live(pair: Pair) -> None:
