@@ -29,7 +29,8 @@ from engine.sampling.chain import check_token_ids
 from engine.sequence import SequenceState
 from engine.speculation.block import Block
 from engine.speculation.draft import Target
-from engine.speculation.speculation import Speculation
+from engine.speculation.speculation import Speculation, Speculator
+from engine.speculation.together import settle
 
 
 class BatchEngine:
@@ -272,16 +273,21 @@ class BatchEngine:
 
     def _draft(self, requests: Sequence[Request]) -> None:
         """Guesses for each request; without speculation none."""
+        guessing: list[tuple[Request, Speculator]] = []
         for request in requests:
             request.block = Block()
             if request.speculator is not None:
                 try:
-                    request.block = request.speculator.draft(
+                    request.speculator.propose(
                         partial(self._drawing.sampler_alone, request.sequence), partial(self._target, request),
                         room=self._room(request, len(requests)), rows=len(requests),
                     )  # fmt: skip
+                    guessing.append((request, request.speculator))
                 except Exception as error:  # a proposer's or a constraint's own
                     self.fail(request, error)
+        counts = settle([speculator for _, speculator in guessing], len(requests))
+        for (request, speculator), count in zip(guessing, counts, strict=True):
+            request.block = speculator.block(count)
 
     def _room(self, request: Request, rows: int) -> int:
         """Most guesses of the next block of a request; one that is alone gets what `generate` gives it."""

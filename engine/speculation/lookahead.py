@@ -197,11 +197,20 @@ class Adaptive:
         return best
 
     def keep(self, draft: Sequence[Drafted], rows: int) -> int:
-        kinds = _kinds(draft)
-        count = self._best(kinds, rows, 0.0)
+        return self._best(_kinds(draft), rows, 0.0)
+
+    def worth(self, draft: Sequence[Drafted]) -> list[float]:
+        """Expected tokens of a step with none, one, two, ... of the guesses: [len(draft) + 1]."""
+        held, tokens = 1.0, [1.0]
+        for kind in _kinds(draft):
+            held *= self._of(kind).rate
+            tokens.append(tokens[-1] + held)
+        return tokens
+
+    def cut(self, draft: Sequence[Drafted], count: int) -> None:
+        """Only the first `count` are tried."""
         if count < len(draft):
-            self._of(kinds[count]).forget()
-        return count
+            self._of(_kinds(draft)[count]).forget()
 
     def observe(self, draft: Sequence[Drafted], accepted: int, drafted: int, seconds: float) -> None:
         for at, kind in enumerate(_kinds(draft)):

@@ -94,6 +94,8 @@ class Speculator:
     ) -> None:
         self._speculation, self._sequence, self._drafter = speculation, sequence, drafter
         self._pace, self._costs, self._clock = pace, costs, clock
+        self._proposed: Frontier | None = None
+        self._most = 0
         self._spent = 0.0
         self._drafted = 0
         self._closed = False
@@ -103,15 +105,34 @@ class Speculator:
         """Whether the target's last hidden states are to be kept."""
         return self._speculation.proposer.wants_state
 
+    @property
+    def costs(self) -> Costs:
+        """What passes of the target take."""
+        return self._costs
+
     def draft(
         self,
         sampler: Callable[[], Sampler],
         target: Callable[[], Target] | None = None,
         *,
         room: int | None = None,
-        rows: int = 1,
     ) -> Block:
-        """A draft for the next step; empty where there is nothing to guess or it would not pay.
+        """A draft for the next step of a sequence alone; empty where there is nothing to guess or it would not pay.
+
+        Arguments as those of `propose`.
+        """
+        self.propose(sampler, target, room=room)
+        return self.block(self.own_choice(1))
+
+    def propose(
+        self,
+        sampler: Callable[[], Sampler],
+        target: Callable[[], Target] | None = None,
+        *,
+        room: int | None = None,
+        rows: int = 1,
+    ) -> None:
+        """Guesses for the next step; `block` then says how many of them are verified.
 
         Args:
             sampler: gives the sampler of the sequence alone.
@@ -120,22 +141,47 @@ class Speculator:
             rows: sequences that share the step.
         """
         sequence, clock = self._sequence, self._clock
+        self._proposed, self._most = None, 0
         left = sequence.max_new_tokens - sequence.row.history.output_length - 1
         room = left if room is None else min(room, left)
         if room < 1 or (sequence.constraint is not None and not can_go_back(sequence.constraint)):
-            return Block()
-        most = self._pace.most(rows)
+            return
+        self._most = self._pace.most(rows)
         frontier = Frontier(sequence, sampler, room, target, clock)
         before = perf_counter()
         with clock.part("propose"):
             try:
-                self._drafter.propose(frontier, most)
+                self._drafter.propose(frontier, self._most)
             finally:
                 frontier.close()
-            kept = self._pace.keep(frontier.draft, rows)
         self._spent, self._drafted = perf_counter() - before, frontier.guessed
-        clock.lookahead(kept, switched_off=(most == 0 or bool(frontier.draft)) and kept == 0)
-        return Block(frontier.draft[:kept], frontier.rows[: kept + 1])
+        self._proposed = frontier
+
+    @property
+    def proposed(self) -> Sequence[Drafted]:
+        """The guesses of the last `propose`."""
+        return () if self._proposed is None else self._proposed.draft
+
+    def own_choice(self, rows: int) -> int:
+        """How many of them to verify, if the others of so many rows did alike."""
+        return self._pace.keep(self.proposed, rows) if self.proposed else 0
+
+    def worth(self) -> Sequence[float] | None:
+        """Expected tokens of a step with none, one, two, ... of them; `None` where others have no say in how many are
+        verified."""
+        if not isinstance(self._pace, Adaptive) or isinstance(self._costs, NominalCosts):
+            return None
+        return self._pace.worth(self.proposed)
+
+    def block(self, count: int) -> Block:
+        """The first `count` of them, to be verified."""
+        frontier, self._proposed = self._proposed, None
+        if frontier is None:
+            return Block()
+        if isinstance(self._pace, Adaptive):
+            self._pace.cut(frontier.draft, count)
+        self._clock.lookahead(count, switched_off=(self._most == 0 or bool(frontier.draft)) and count == 0)
+        return Block(frontier.draft[:count], frontier.rows[: count + 1])
 
     def measure(self, rows: int, seconds: float) -> None:
         """A forward pass of the target took so long."""
