@@ -50,7 +50,8 @@ class AsyncLLM:
 
         Args:
             priority: requests of a higher one go first.
-            options: `max_tokens`, `sampling`, `chat` and `cancel` as in `LLM.generate`; `partial` as in `LLM.stream`.
+            options: `max_tokens`, `sampling`, `chat` and `cancel` as in `LLM.generate`; `partial` as in `LLM.stream`; `at_once`
+                has all events come when the text has ended, which costs less.
 
         Raises:
             Nothing yet: what is refused is refused by the stream's `start`, or its first event.

@@ -37,6 +37,7 @@ class AsyncTextStream(AsyncIterator[StreamEvent]):
         self._llm = llm
         options = dict(options)
         self._partial = partial_reader(constraint) if options.pop("partial", False) else None
+        self._at_once = bool(options.pop("at_once", False))
         self._arguments = prompt, constraint, options
         self._priority = priority
         self._text: TextRequest | None = None
@@ -59,8 +60,14 @@ class AsyncTextStream(AsyncIterator[StreamEvent]):
             self._text, self._handle = text, self._llm.engine.enqueue(request)
             # Holding the queue and not the stream: a stream that nobody holds any more cancels its request.
             mailbox, tokens = mailbox_of(asyncio.get_running_loop()), self._tokens
-            self._handle.listen(lambda token: _post(mailbox, tokens, token))
+            held: list[Token] | None = [] if self._at_once else None
+            self._handle.listen(lambda token: _post(mailbox, tokens, token, held))
         return self
+
+    @property
+    def has_more(self) -> bool:
+        """Whether the next event, or the end, is there already."""
+        return not self._tokens.empty()
 
     async def __anext__(self) -> StreamEvent:
         """The next token's event.
@@ -127,7 +134,17 @@ class AsyncTextStream(AsyncIterator[StreamEvent]):
         return text, self._llm.engine.engine.prepare(text.ids, **text.arguments, priority=self._priority)
 
 
-def _post(mailbox: Mailbox, tokens: Tokens, token: Token | None) -> None:
-    """Called in the engine's thread; a loop that is closed listens no more, which cancels the request."""
+def _post(mailbox: Mailbox, tokens: Tokens, token: Token | None, held: list[Token] | None) -> None:
+    """Called in the engine's thread; a loop that is closed listens no more, which cancels the request.
+
+    `held`: takes the tokens until the end is there; `None` has each posted as it comes.
+    """
+    if held is not None:
+        if token is not None:
+            held.append(token)
+            return
+        with suppress(RuntimeError):
+            for one in held:
+                mailbox.post(tokens, one)
     with suppress(RuntimeError) if token is None else nullcontext():
         mailbox.post(tokens, token)

@@ -26,11 +26,13 @@ class Part:
         events: parts of content, thoughts and calls.
         token: the token; `None` at the end.
         finish_reason: why the answer ends with this part; `None` where it goes on.
+        has_more: whether the next part is there already.
     """
 
     events: list[Event]
     token: StreamEvent | None = None
     finish_reason: FinishReason | None = None
+    has_more: bool = False
 
 
 class StopTexts:
@@ -82,10 +84,20 @@ class Answer:
         stops: Sequence[str] = (),
         priority: int = 0,
         whole: bool = False,
+        at_once: bool = False,
     ) -> None:
-        """`whole`: a grammar holds the content, so that it is whole wherever it ends."""
+        """
+        Args:
+            whole: a grammar holds the content, so that it is whole wherever it ends.
+            at_once: the parts are wanted when all are there; stop texts want them as they come in any case.
+        """
         self._stream: AsyncTextStream = engine.stream(
-            plan.ids, plan.constraint, priority=priority, max_tokens=max_tokens, sampling=sampling
+            plan.ids,
+            plan.constraint,
+            priority=priority,
+            max_tokens=max_tokens,
+            sampling=sampling,
+            at_once=at_once and not stops,
         )
         self._reader = plan.reader()
         self._stops = StopTexts(stops)
@@ -109,7 +121,7 @@ class Answer:
                 if self._stops.is_found:
                     await self._stream.aclose()
                     self.generation, self.finish_reason = await self._stream.result(), "stop"
-                yield Part(events, event, self.finish_reason)
+                yield Part(events, event, self.finish_reason, self._stream.has_more)
                 if self._stops.is_found:
                     return
             self.generation = await self._stream.result()

@@ -14,7 +14,7 @@ from constrained.server.chat_request import ChatRequest
 from constrained.server.grammars import grammar_of
 from constrained.server.jobs import Job, planned, queued
 from constrained.server.logprobs import chat_logprobs
-from constrained.server.sse import event
+from constrained.server.sse import Chunks, together
 from constrained.server.state import ServerState
 from grammars.tool_calls import ArgumentsDelta, CallBegin, ContentDelta, Event, ReasoningDelta
 
@@ -46,6 +46,7 @@ async def chat_job(state: ServerState, request: ChatRequest) -> Job:
         choices=request.n,
         logprobs=request.top,
         whole=_is_whole(plan, asked is not None),
+        at_once=not request.stream,
         max_param="max_tokens" if request.max_completion_tokens is None else "max_completion_tokens",
     )
 
@@ -117,31 +118,37 @@ def message_of(events: list[Event]) -> dict[str, Any]:
 
 async def streamed_chat(job: Job, model: str, include_usage: bool) -> AsyncIterator[bytes]:
     """The `chat.completion.chunk` events."""
-    head = {
-        "id": f"chatcmpl-{uuid.uuid4().hex}",
-        "object": "chat.completion.chunk",
-        "created": int(time.time()),
-        "model": model,
-        "system_fingerprint": None,
-    }
+    chunks = Chunks(
+        {
+            "id": f"chatcmpl-{uuid.uuid4().hex}",
+            "object": "chat.completion.chunk",
+            "created": int(time.time()),
+            "model": model,
+            "system_fingerprint": None,
+        },
+        include_usage,
+    )
     vocabulary = job.state.llm.llm.vocabulary
 
     def chunk(number: int, delta: dict[str, Any], reason: str | None = None, logprobs: Any = None) -> bytes:
-        choice = {"index": number, "delta": delta, "finish_reason": reason, "logprobs": logprobs}
-        return event({**head, "choices": [choice], **({"usage": None} if include_usage else {})})
+        return chunks.of({"index": number, "delta": delta, "finish_reason": reason, "logprobs": logprobs})
+
+    async def told() -> AsyncIterator[tuple[bytes, bool]]:
+        async with aclosing(merged(job.answers)) as parts:
+            async for number, part in parts:
+                logprobs = _part_logprobs(vocabulary, part)
+                for delta in deltas(part.events) or ([{}] if logprobs else []):
+                    yield chunk(number, delta, None, logprobs), True
+                    logprobs = None
+                yield (b"" if part.finish_reason is None else chunk(number, {}, part.finish_reason)), part.has_more
 
     for number in range(len(job.answers)):
         yield chunk(number, {"role": "assistant", "content": ""})
-    async with aclosing(merged(job.answers)) as parts:
-        async for number, part in parts:
-            logprobs = _part_logprobs(vocabulary, part)
-            for delta in deltas(part.events) or ([{}] if logprobs else []):
-                yield chunk(number, delta, None, logprobs)
-                logprobs = None
-            if part.finish_reason is not None:
-                yield chunk(number, {}, part.finish_reason)
+    async with aclosing(together(told())) as several:
+        async for one in several:
+            yield one
     if include_usage:
-        yield event({**head, "choices": [], "usage": job.usage()})
+        yield chunks.last(job.usage())
     yield b"data: [DONE]\n\n"
 
 

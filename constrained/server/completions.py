@@ -19,7 +19,7 @@ from constrained.server.grammars import grammar_of
 from constrained.server.jobs import Job, in_time, queued
 from constrained.server.logprobs import completion_logprobs
 from constrained.server.parameters import UNSUPPORTED, Count, Flag, GuidedParameters, StreamOptions
-from constrained.server.sse import event
+from constrained.server.sse import Chunks, together
 from constrained.server.state import ServerState
 from grammars.tool_calls import ContentDelta
 
@@ -105,6 +105,7 @@ async def completion_jobs(state: ServerState, request: CompletionRequest) -> lis
                     choices=request.n,
                     logprobs=request.logprobs,
                     whole=grammar is not None,
+                    at_once=not request.stream,
                 )
             )
     except BaseException:
@@ -174,28 +175,33 @@ async def whole_completion(jobs: Sequence[Job], request: CompletionRequest, mode
 
 async def streamed_completion(jobs: Sequence[Job], request: CompletionRequest, model: str) -> AsyncIterator[bytes]:
     """The same as it comes."""
-    answers, head = _all_answers(jobs), _head(model)
+    answers = _all_answers(jobs)
     state = jobs[0].state
     include_usage = request.stream_options is not None and request.stream_options.include_usage
+    chunks = Chunks(_head(model), include_usage)
     texts = _echoes(state, request)
     offsets = [len(text) for text in texts]
 
     def chunk(number: int, text: str, reason: str | None = None, logprobs: Any = None) -> bytes:
-        choice = {"index": number, "text": text, "finish_reason": reason, "logprobs": logprobs}
-        return event({**head, "choices": [choice], **({"usage": None} if include_usage else {})})
+        return chunks.of({"index": number, "text": text, "finish_reason": reason, "logprobs": logprobs})
+
+    async def told() -> AsyncIterator[tuple[bytes, bool]]:
+        async with aclosing(merged(answers)) as parts:
+            async for number, part in parts:
+                text = "".join(one.text for one in part.events if isinstance(one, ContentDelta))
+                logprobs = None
+                if part.token is not None and part.token.logprob is not None:
+                    logprobs = completion_logprobs(state.llm.llm.vocabulary, [(part.token.logprob, offsets[number])])
+                offsets[number] += len(text)
+                is_told = text or logprobs or part.finish_reason
+                yield (chunk(number, text, part.finish_reason, logprobs) if is_told else b""), part.has_more
 
     for number, text in enumerate(texts):
         if text:
             yield chunk(number, text)
-    async with aclosing(merged(answers)) as parts:
-        async for number, part in parts:
-            text = "".join(one.text for one in part.events if isinstance(one, ContentDelta))
-            logprobs = None
-            if part.token is not None and part.token.logprob is not None:
-                logprobs = completion_logprobs(state.llm.llm.vocabulary, [(part.token.logprob, offsets[number])])
-            offsets[number] += len(text)
-            if text or logprobs or part.finish_reason:
-                yield chunk(number, text, part.finish_reason, logprobs)
+    async with aclosing(together(told())) as several:
+        async for one in several:
+            yield one
     if include_usage:
-        yield event({**head, "choices": [], "usage": _usage(jobs)})
+        yield chunks.last(_usage(jobs))
     yield b"data: [DONE]\n\n"

@@ -67,6 +67,7 @@ async def queued(
     choices: int,
     logprobs: int | None,
     whole: bool,
+    at_once: bool,
     max_param: str = "max_tokens",
 ) -> Job:
     """Queues the answers to a planned request.
@@ -89,6 +90,7 @@ async def queued(
                 stops=request.stops,
                 priority=request.priority,
                 whole=whole,
+                at_once=at_once,
             )
             for choice in range(choices)
         ]

@@ -147,5 +147,6 @@ async def response_job(state: ServerState, request: ResponseRequest) -> Job:
         choices=1,
         logprobs=None,
         whole=asked is not None,
+        at_once=not request.stream,
         max_param="max_output_tokens",
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar
 
 from starlette.requests import Request
@@ -19,9 +19,14 @@ class ClientGone(Exception):
     """Nobody waits for the answer any more."""
 
 
+_COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+_MOST_TOGETHER = 16
+"""Chunks that are sent as one at most, and tokens that a stream takes without letting others go on."""
+
+
 def written(data: Any) -> bytes:
     """The data as JSON in UTF-8; halves of surrogate pairs, which a request may hold and UTF-8 cannot, as escapes."""
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    text = _COMPACT.encode(data)
     try:
         return text.encode()
     except UnicodeEncodeError:
@@ -39,6 +44,44 @@ def event(data: Any, name: str | None = None) -> bytes:
     """One event; `name` for routes whose events have one."""
     head = f"event: {name}\n".encode() if name is not None else b""
     return b"".join((head, b"data: ", written(data), b"\n\n"))
+
+
+class Chunks:
+    """Events of one stream of choices; what all of them hold is written once."""
+
+    def __init__(self, head: dict[str, Any], include_usage: bool) -> None:
+        self._begin = b"data: " + written(head)[:-1] + b',"choices":['
+        self._end = b'],"usage":null}\n\n' if include_usage else b"]}\n\n"
+
+    def of(self, choice: dict[str, Any]) -> bytes:
+        """The event of one choice."""
+        return b"".join((self._begin, written(choice), self._end))
+
+    def last(self, usage: dict[str, Any]) -> bytes:
+        """The event of the usage, without a choice."""
+        return b"".join((self._begin, b'],"usage":', written(usage), b"}\n\n"))
+
+
+async def together(chunks: AsyncIterator[tuple[bytes, bool]]) -> AsyncGenerator[bytes]:
+    """Chunks as they come, those that are there at the same time as one: to send takes longer than to write.
+
+    Args:
+        chunks: each with whether the next is there already.
+    """
+    held: list[bytes] = []
+    try:
+        async for chunk, has_more in chunks:
+            if chunk:
+                held.append(chunk)
+            if held and (not has_more or len(held) >= _MOST_TOGETHER):
+                yield b"".join(held)
+                held.clear()
+    except Exception:
+        if held:
+            yield b"".join(held)
+        raise
+    if held:
+        yield b"".join(held)
 
 
 class EventStream(StreamingResponse):

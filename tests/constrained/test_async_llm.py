@@ -68,6 +68,20 @@ def test_the_events_of_a_stream_join_to_its_text(random_llm: LLM) -> None:
     assert written == len(generation.text) == 6
 
 
+def test_events_that_come_at_once_are_the_same_and_come_when_the_text_has_ended(random_llm: LLM) -> None:
+    async def events(at_once: bool) -> tuple[list[Any], bool]:
+        llm = AsyncLLM(random_llm)
+        async with llm.stream("go", Regex("[a-z]{30}"), max_tokens=40, sampling=HOT, at_once=at_once) as stream:
+            first = await anext(stream)
+            all_there = stream._handle is not None and stream._handle.is_done
+            return [first, *[event async for event in stream]], all_there
+
+    one_by_one, _ = _run(events(False))
+    together, all_there = _run(events(True))
+    assert together == one_by_one and len(together) > 3
+    assert all_there
+
+
 def test_a_reader_who_is_behind_lets_other_tasks_go_on(random_llm: LLM) -> None:
     async def read() -> tuple[int, int]:
         stream = await AsyncLLM(random_llm).stream("go", Regex("[a-z]{60}"), max_tokens=61, sampling=HOT).start()
