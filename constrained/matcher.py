@@ -337,7 +337,12 @@ class Matcher(Committed):
             rows, number = self._find_row()
             rows.write(number, row)
             return rows, number
-        return self._with_cells(lambda: self.store.find(self._own, self.cells, self._registers, row))
+        try:
+            return self.store.find(self._own, self.cells, self._registers, row)
+        except CellsFull:  # few stacks grow, so that they are looked at afterwards
+            return self._with_cells(lambda: self.store.find(self._own, self.cells, self._registers, row))
+        except LimitExceeded as error:
+            raise self._placed(error) from None
 
     def _with_cells(self, make: Callable[[], tuple[Generation, int]]) -> tuple[Generation, int]:
         """Have a row made; frames of a parser may take many cells for each byte of a token."""
@@ -350,8 +355,12 @@ class Matcher(Committed):
                     raise
                 self._scratch *= 4
             except LimitExceeded as error:
-                error.add_note(f"in the mask after {self.text[-40:].decode('utf-8', 'backslashreplace')!r}")
-                raise
+                raise self._placed(error) from None
+
+    def _placed(self, error: LimitExceeded) -> LimitExceeded:
+        """The error with the place in the text."""
+        error.add_note(f"in the mask after {self.text[-40:].decode('utf-8', 'backslashreplace')!r}")
+        return error
 
     def _admitted_by_text(self, tokens: tuple[int, ...]) -> list[int]:
         """Those of the open tokens of this place that the text so far admits."""

@@ -98,6 +98,10 @@ class Timed:
         self._steps, self._refusal = steps, refusal
         self._outer: list[tuple[int | None, int | None, float | None, str, str]] = []
 
+    def anew(self) -> Timed:
+        """Another with the same bounds."""
+        return Timed(self._seconds, self._lateness, self._steps, self._refusal)
+
     def __enter__(self) -> None:
         meter = _METER
         if meter.allowed is not None:  # else it would begin anew behind each block inside

@@ -95,6 +95,8 @@ class RowStore:
         self._open = OpenTokens(machine, tokens, self.handles)
         self._budget = limits.bytes // _ROWS_SHARE
         self._registers: NDArray[np.int64] = np.zeros(w.REGISTERS, dtype=np.int64)
+        self._items = self._registers.data.cast("B").cast("q")  # quicker than numpy, an item at a time
+        self._timed = limits.timed()
         self._registers[w.W_LIMIT_DENSE] = max(16, words // 4)
         self._registers[w.W_HORIZON] = self.machine.horizon
         self._registers[[w.W_LEAST_WALK, w.W_LARGE]] = _LEAST_WALK, _LARGE
@@ -235,13 +237,13 @@ class RowStore:
         Raises:
             LimitExceeded: the configuration, or making its row, goes past a limit.
         """
-        with self.machine.lock:
+        machine, items = self.machine, self._items
+        with machine.lock:
             rows = self.rows
-            registers = self._registers
-            registers[w.W_STAGE] = making.BEGIN
-            status = making.make_row(rows.handles, self.machine.memo, own, registers, matcher, row)
+            items[w.W_STAGE] = making.BEGIN
+            status = making.make_row(rows.handles, machine.memo, own, self._registers, matcher, row)
             if status == t.OK:
-                return rows, int(registers[w.W_FOUND])
+                return rows, items[w.W_FOUND]
             rows, number = self._finished(status, own, cells, matcher, row)
         matcher[m.M_ROW] = number
         return rows, number
@@ -256,7 +258,7 @@ class RowStore:
     ) -> tuple[Generation, int]:
         """`find`, where `make_row` came back with `status`."""
         registers = self._registers
-        with self.limits.timed():  # not the machine's, which is for one thread at a time: others may come in between
+        with self._timed.anew():  # one of its own, since other threads may come in between
             try:
                 return self._made(status, own, cells, matcher, row)
             except _Full:
@@ -303,37 +305,43 @@ class RowStore:
                     turn = max(_TURN, 2 * (since - again))  # so that walking again is a third of the time at most
                     continue
             elif status == t.OPEN_ROW:
-                number = int(registers[w.W_FOUND])
-                state, cell, top = matcher[: m.M_TOP + 1].tolist()
-                local = int(machine.states[state, t.S_LOCAL])
-                self._sort_open(number, rows.open_locals.get(local, []) + self._taken_open(), cells, state, cell, top)
-                machine.reserve_memo(making.STEP_ENTRIES + int(cells[cell, t.C_DEPTH]))
-                making.file_row_of(self.handles, machine.memo, cells, registers)
-                if len(row):
-                    rows.write(number, row)
-                return rows, number
+                return rows, self._without_open(rows, cells, matcher, row)
             else:
                 self._supply(status)
             status = making.make_row(rows.handles, machine.memo, own, registers, matcher, row)
-        return rows, int(registers[w.W_FOUND])
+        return rows, self._items[w.W_FOUND]
+
+    def _without_open(
+        self, rows: Generation, cells: NDArray[np.int32], matcher: NDArray[np.int64], row: NDArray[np.uint32]
+    ) -> int:
+        """The number of the row that is made but for its open tokens, which are sorted, after which it can be found."""
+        machine, number = self.machine, self._items[w.W_FOUND]
+        state, cell, top = matcher[: m.M_TOP + 1].tolist()
+        local = int(machine.states[state, t.S_LOCAL])
+        self._sort_open(number, rows.open_locals.get(local, []) + self._taken_open(), cells, state, cell, top)
+        machine.reserve_memo(making.STEP_ENTRIES + int(cells[cell, t.C_DEPTH]))
+        making.file_row_of(self.handles, machine.memo, cells, self._registers)
+        if len(row):
+            rows.write(number, row)
+        return number
 
     def _give_way(self) -> int:
         """Let other threads go first, behind which the walk has to begin again; how many states they have made."""
         known = self.machine.state_count
         self.machine.lock.give_way()
-        self._registers[w.W_STAGE] = making.BEGIN
-        self._registers[w.W_MISSES] -= 1
+        self._items[w.W_STAGE] = making.BEGIN
+        self._items[w.W_MISSES] -= 1
         return self.machine.state_count - known
 
     def _expand(self, status: int, made: int) -> None:
         """Make the state that a walk came to; there were `made` states when the step began."""
-        machine, registers = self.machine, self._registers
+        machine, items = self.machine, self._items
         known = machine.state_count
-        machine.supply(status, int(registers[w.W_DETAIL]), int(registers[w.W_OUTCOME]))
-        grown = machine.state_count - known
-        if grown:
-            registers[w.W_COST] += STATE_COST * grown
-            if machine.state_count - made > self.limits.step_states:
+        machine.supply(status, items[w.W_DETAIL], items[w.W_OUTCOME])
+        count = machine.state_count
+        if count != known:
+            items[w.W_COST] += STATE_COST * (count - known)
+            if count - made > self.limits.step_states:
                 raise LimitExceeded(f"one mask needs more than {self.limits.step_states} states (Limits.step_states)")
 
     def _supply(self, status: int) -> None:
