@@ -13,16 +13,18 @@ _LEAST = -9999.0
 
 def chat_logprobs(vocabulary: Vocabulary, tokens: Sequence[TokenLogprob]) -> dict[str, Any]:
     """The `logprobs` of a chat choice: every token of the output, in its order, marks and thoughts among them."""
-    return {
-        "content": [
-            {
-                **_entry(vocabulary, token.token_id, token.logprob),
-                "top_logprobs": [_entry(vocabulary, other, logprob) for other, logprob in token.top],
-            }
-            for token in tokens
-        ],
-        "refusal": None,
-    }
+    return {"content": logprob_entries(vocabulary, tokens), "refusal": None}
+
+
+def logprob_entries(vocabulary: Vocabulary, tokens: Sequence[TokenLogprob]) -> list[dict[str, Any]]:
+    """What is told of each token."""
+    return [
+        {
+            **_entry(vocabulary, token.token_id, token.logprob),
+            "top_logprobs": [_entry(vocabulary, other, logprob) for other, logprob in token.top],
+        }
+        for token in tokens
+    ]
 
 
 def completion_logprobs(vocabulary: Vocabulary, tokens: Sequence[tuple[TokenLogprob, int]]) -> dict[str, Any]:

@@ -8,11 +8,14 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
-from constrained.server.answers import merged
+from constrained.server.answers import Part, merged
 from constrained.server.chat import call_id
 from constrained.server.errors import as_api_error
 from constrained.server.jobs import Job
+from constrained.server.logprobs import logprob_entries
 from constrained.server.sse import event
+from constrained.vocabulary import Vocabulary
+from engine.sampling import TokenLogprob
 from grammars.tool_calls import ArgumentsDelta, CallBegin, CallEnd, ContentDelta, Event, ReasoningDelta
 
 if TYPE_CHECKING:
@@ -24,19 +27,36 @@ Named = tuple[str, dict[str, Any]]
 class Items:
     """The output items of a response; feeding it an event gives the events that tell a client of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, vocabulary: Vocabulary) -> None:
         self.output: list[dict[str, Any]] = []
+        self._vocabulary = vocabulary
         self._open: str | None = None
         self._text = ""
+        self._logprobs: list[dict[str, Any]] = []
+        self._untold: list[TokenLogprob] = []
 
-    def feed(self, part: Event) -> Iterator[Named]:
-        """Takes a part of the answer."""
+    def take(self, part: Part) -> Iterator[Named]:
+        """Takes what a token, or the end, adds to the answer.
+
+        Log-probabilities go with the text that their tokens spell; those of thoughts, calls and marks are not told.
+        """
+        if part.token is not None and part.token.logprob is not None:
+            self._untold.append(part.token.logprob)
+        if part.events and not any(isinstance(one, ContentDelta) for one in part.events):
+            self._untold.clear()
+        for one in part.events:
+            yield from self._feed(one)
+
+    def _feed(self, part: Event) -> Iterator[Named]:
         if isinstance(part, ContentDelta):
             yield from self._opened("message")
             self._text += part.text
+            logprobs = logprob_entries(self._vocabulary, self._untold)
+            self._untold.clear()
+            self._logprobs += logprobs
             yield (
                 "response.output_text.delta",
-                {**self._place(), "content_index": 0, "delta": part.text, "logprobs": []},
+                {**self._place(), "content_index": 0, "delta": part.text, "logprobs": logprobs},
             )
         elif isinstance(part, ReasoningDelta):
             yield from self._opened("reasoning")
@@ -67,9 +87,9 @@ class Items:
             item["arguments"] = text
             yield "response.function_call_arguments.done", {**place, "name": item["name"], "arguments": text}
         elif kind == "message":
-            part = _text_part(text)
+            part = _text_part(text, self._logprobs)
             item["content"] = [part]
-            yield "response.output_text.done", {**place, "content_index": 0, "text": text, "logprobs": []}
+            yield "response.output_text.done", {**place, "content_index": 0, "text": text, "logprobs": self._logprobs}
             yield "response.content_part.done", {**place, "content_index": 0, "part": part}
         else:
             item["content"] = [{"type": "reasoning_text", "text": text}]
@@ -96,19 +116,19 @@ class Items:
             }
         yield from self._added(kind, item)
         if kind == "message":
-            yield "response.content_part.added", {**self._place(), "content_index": 0, "part": _text_part("")}
+            yield "response.content_part.added", {**self._place(), "content_index": 0, "part": _text_part("", [])}
 
     def _added(self, kind: str, item: dict[str, Any]) -> Iterator[Named]:
         self.output.append(item)
-        self._open, self._text = kind, ""
+        self._open, self._text, self._logprobs = kind, "", []
         yield "response.output_item.added", {"output_index": len(self.output) - 1, "item": dict(item)}
 
     def _place(self) -> dict[str, Any]:
         return {"item_id": self.output[-1]["id"], "output_index": len(self.output) - 1}
 
 
-def _text_part(text: str) -> dict[str, Any]:
-    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+def _text_part(text: str, logprobs: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"type": "output_text", "text": text, "annotations": [], "logprobs": logprobs}
 
 
 def response_object(job: Job, request: ResponseRequest, model: str, number: str, created: int) -> dict[str, Any]:
@@ -135,6 +155,7 @@ def response_object(job: Job, request: ResponseRequest, model: str, number: str,
         "text": text,
         "tool_choice": request.tool_choice or "auto",
         "tools": request.tools or [],
+        "top_logprobs": request.top_logprobs or 0,
         "top_p": request.top_p,
         "truncation": "disabled",
         "usage": None,
@@ -163,12 +184,11 @@ def _ended(found: dict[str, Any], job: Job, items: Items) -> dict[str, Any]:
 
 async def whole_response(job: Job, request: ResponseRequest, model: str) -> dict[str, Any]:
     """The finished `response` object."""
-    items = Items()
+    items = Items(job.state.llm.llm.vocabulary)
     async with aclosing(merged(job.answers)) as parts:
         async for _, part in parts:
-            for one in part.events:
-                for _told in items.feed(one):
-                    pass
+            for _told in items.take(part):
+                pass
     for _told in items.end("incomplete" if job.answers[0].finish_reason == "length" else "completed"):
         pass
     found = response_object(job, request, model, f"resp_{uuid.uuid4().hex}", int(time.time()))
@@ -178,7 +198,7 @@ async def whole_response(job: Job, request: ResponseRequest, model: str) -> dict
 async def streamed_response(job: Job, request: ResponseRequest, model: str) -> AsyncIterator[bytes]:
     """The events of a response, numbered."""
     found = response_object(job, request, model, f"resp_{uuid.uuid4().hex}", int(time.time()))
-    items, count = Items(), 0
+    items, count = Items(job.state.llm.llm.vocabulary), 0
 
     def told(name: str, data: dict[str, Any]) -> bytes:
         nonlocal count
@@ -190,9 +210,8 @@ async def streamed_response(job: Job, request: ResponseRequest, model: str) -> A
     try:
         async with aclosing(merged(job.answers)) as parts:
             async for _, part in parts:
-                for one in part.events:
-                    for name, data in items.feed(one):
-                        yield told(name, data)
+                for name, data in items.take(part):
+                    yield told(name, data)
     except Exception as error:
         problem = as_api_error(error)
         failed = {"code": problem.code or "server_error", "message": problem.message}

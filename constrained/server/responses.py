@@ -5,7 +5,9 @@ Nothing is kept between requests: `store`, `previous_response_id`, `conversation
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field, Strict, model_validator
 
 from constrained.server.errors import ApiError
 from constrained.server.grammars import grammar_of
@@ -19,11 +21,15 @@ from constrained.server.parameters import (
     ReasoningParameters,
     StreamOptions,
     TemplateVariables,
+    wrong,
 )
 from constrained.server.response_events import streamed_response, whole_response
 from constrained.server.state import ServerState
 
 __all__ = ["ResponseRequest", "response_job", "streamed_response", "whole_response"]
+
+LOGPROBS = "message.output_text.logprobs"
+"""What may be included."""
 
 
 class TextParameters(Parameters):
@@ -48,6 +54,8 @@ class ResponseRequest(GuidedParameters):
     reasoning: ReasoningParameters | None = None
     stream: Flag = False
     stream_options: StreamOptions | None = None
+    include: list[str] | None = None
+    top_logprobs: Annotated[int, Strict(), Field(ge=0, le=20)] | None = None
     truncation: Literal["disabled"] | None = None
     chat_template_kwargs: TemplateVariables | None = None
     user: str | None = None
@@ -63,11 +71,25 @@ class ResponseRequest(GuidedParameters):
         "conversation": ((), "nothing is kept; send the whole conversation as input"),
         "previous_response_id": ((), "nothing is kept; send the whole conversation as input"),
         "context_management": ((), "nothing is kept"),
-        "include": (([],), "there is nothing more to include"),
         "max_tool_calls": ((), "tools are called by the client"),
         "prompt": ((), "send input"),
-        "top_logprobs": ((0,), "ask /v1/chat/completions for log-probabilities"),
     }
+
+    @model_validator(mode="after")
+    def _belong(self) -> ResponseRequest:
+        for one in self.include or ():
+            if one != LOGPROBS:
+                raise wrong("include", f"include is {one!r}; there is {LOGPROBS}")
+        if self.top_logprobs and not self.include:
+            raise wrong("top_logprobs", f'top_logprobs needs include=["{LOGPROBS}"]')
+        if self.stream_options is not None and not self.stream:
+            raise wrong("stream_options", "stream_options needs stream=true")
+        return self
+
+    @property
+    def top(self) -> int | None:
+        """Tokens beside the one drawn whose log-probabilities are wanted; `None`: not even its own is."""
+        return (self.top_logprobs or 0) if self.include else None
 
     def messages(self) -> list[dict[str, Any]]:
         """The conversation as chat messages.
@@ -145,7 +167,7 @@ async def response_job(state: ServerState, request: ResponseRequest) -> Job:
         max_tokens=request.max_output_tokens,
         default_max_tokens=state.settings.default_max_tokens,
         choices=1,
-        logprobs=None,
+        logprobs=request.top,
         whole=asked is not None,
         at_once=not request.stream,
         max_param="max_output_tokens",

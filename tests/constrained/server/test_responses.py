@@ -49,8 +49,48 @@ def test_calls_are_items_and_their_results_are_read(client: TestClient) -> None:
     assert respond(client, input=conversation, instructions="Be brief.", max_output_tokens=3)["output"]
 
 
+LOGPROBS = {"include": ["message.output_text.logprobs"], "top_logprobs": 2}
+
+
+def test_log_probabilities_spell_the_text_and_only_the_text(client: TestClient) -> None:
+    for body in ({"text": FORMAT}, {"text": FORMAT, "reasoning": {"max_tokens": 20}}):
+        found = respond(client, max_output_tokens=120, **LOGPROBS, **body)
+        part = found["output"][-1]["content"][0]
+        spelled = b"".join(bytes(entry["bytes"]) for entry in part["logprobs"])
+        assert spelled.decode().strip() == part["text"].strip()
+        assert found["top_logprobs"] == 2
+        for entry in part["logprobs"]:
+            assert entry["logprob"] <= 0 and 1 <= len(entry["top_logprobs"]) <= 2  # fewer where fewer are allowed
+    assert respond(client, text=FORMAT)["output"][0]["content"][0]["logprobs"] == []
+    alone = respond(client, text=FORMAT, include=LOGPROBS["include"])["output"][0]["content"][0]["logprobs"]
+    assert alone and all(entry["top_logprobs"] == [] for entry in alone)
+
+
+def test_calls_have_no_log_probabilities(client: TestClient) -> None:
+    [call] = respond(client, tools=[KEEP], tool_choice="required", parallel_tool_calls=False, **LOGPROBS)["output"]
+    assert "logprobs" not in call
+
+
 @pytest.mark.parametrize(
-    "body", [{"text": FORMAT, "reasoning": {"max_tokens": 20}}, {"tools": [KEEP], "tool_choice": "required"}]
+    ("body", "param"),
+    [
+        ({"top_logprobs": 2}, "top_logprobs"),
+        ({"top_logprobs": 21, "include": LOGPROBS["include"]}, "top_logprobs"),
+        ({"include": ["file_search_call.results"]}, "include"),
+        ({"stream_options": {"include_obfuscation": False}}, "stream_options"),
+    ],
+)
+def test_what_else_might_be_included_is_refused(client: TestClient, body: dict[str, Any], param: str) -> None:
+    assert refused(client, "/v1/responses", input="go", **body)["param"] == param
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"text": FORMAT, **LOGPROBS},
+        {"text": FORMAT, "reasoning": {"max_tokens": 20}},
+        {"tools": [KEEP], "tool_choice": "required"},
+    ],
 )
 def test_the_events_add_up_to_the_response(client: TestClient, body: dict[str, Any]) -> None:
     given = {"model": "default", "input": "go", "seed": 1, "max_output_tokens": 120, "stream": True, **body}
@@ -67,6 +107,12 @@ def test_the_events_add_up_to_the_response(client: TestClient, body: dict[str, A
         deltas = [e["delta"] for e in events if e["type"].endswith(".delta") and e["output_index"] == at]
         whole = item["arguments"] if item["type"] == "function_call" else item["content"][0]["text"]
         assert "".join(deltas) == whole
+        if item["type"] == "message":
+            told = [
+                e["logprobs"] for e in events if e["type"] == "response.output_text.delta" and e["output_index"] == at
+            ]
+            assert [one for delta in told for one in delta] == item["content"][0]["logprobs"]
+            assert bool(item["content"][0]["logprobs"]) is ("include" in body)
         assert [e["item"] for e in events if e["type"] == "response.output_item.done" and e["output_index"] == at] == [
             item
         ]
