@@ -27,6 +27,44 @@ def logprob_entries(vocabulary: Vocabulary, tokens: Sequence[TokenLogprob]) -> l
     ]
 
 
+class UntoldTokens:
+    """Tokens whose text has not been told yet: a reader may hold it back, and takes marks out of it."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._vocabulary = vocabulary
+        self._tokens: list[tuple[TokenLogprob | None, bytes]] = []
+
+    def add(self, token: TokenLogprob) -> None:
+        """The next token of the output."""
+        self._tokens.append((token, self._vocabulary.token_bytes(token.token_id) or b""))
+
+    def clear(self) -> None:
+        """They spell no content."""
+        self._tokens.clear()
+
+    def told(self, text: str) -> list[dict[str, Any]]:
+        """What is told of those that spell `text`, each once, with its first character; those before it spell something else."""
+        if not text:
+            return []
+        spelled = text.encode("utf-8", "replace")
+        joined = b"".join(one for _, one in self._tokens)
+        begin = joined.rfind(spelled)
+        if begin < 0:  # an unfinished character was replaced
+            begin, spelled = 0, joined
+        end, at = begin + len(spelled), 0
+        found: list[TokenLogprob] = []
+        left: list[tuple[TokenLogprob | None, bytes]] = []
+        for token, own in self._tokens:
+            stop = at + len(own)
+            if token is not None and at < end and stop > begin:
+                found.append(token)
+            if stop > end:
+                left.append((token if at >= end else None, own[max(0, end - at) :]))
+            at = stop
+        self._tokens = left
+        return logprob_entries(self._vocabulary, found)
+
+
 def completion_logprobs(vocabulary: Vocabulary, tokens: Sequence[tuple[TokenLogprob, int]]) -> dict[str, Any]:
     """The `logprobs` of a text completion, each token with the number of characters that were told before it."""
     return {

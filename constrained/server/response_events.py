@@ -12,10 +12,9 @@ from constrained.server.answers import Part, merged
 from constrained.server.chat import call_id
 from constrained.server.errors import as_api_error
 from constrained.server.jobs import Job
-from constrained.server.logprobs import logprob_entries
+from constrained.server.logprobs import UntoldTokens
 from constrained.server.sse import event
 from constrained.vocabulary import Vocabulary
-from engine.sampling import TokenLogprob
 from grammars.tool_calls import ArgumentsDelta, CallBegin, CallEnd, ContentDelta, Event, ReasoningDelta
 
 if TYPE_CHECKING:
@@ -29,11 +28,10 @@ class Items:
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self.output: list[dict[str, Any]] = []
-        self._vocabulary = vocabulary
         self._open: str | None = None
         self._text = ""
         self._logprobs: list[dict[str, Any]] = []
-        self._untold: list[TokenLogprob] = []
+        self._untold = UntoldTokens(vocabulary)
 
     def take(self, part: Part) -> Iterator[Named]:
         """Takes what a token, or the end, adds to the answer.
@@ -41,7 +39,7 @@ class Items:
         Log-probabilities go with the text that their tokens spell; those of thoughts, calls and marks are not told.
         """
         if part.token is not None and part.token.logprob is not None:
-            self._untold.append(part.token.logprob)
+            self._untold.add(part.token.logprob)
         if part.events and not any(isinstance(one, ContentDelta) for one in part.events):
             self._untold.clear()
         for one in part.events:
@@ -51,8 +49,7 @@ class Items:
         if isinstance(part, ContentDelta):
             yield from self._opened("message")
             self._text += part.text
-            logprobs = logprob_entries(self._vocabulary, self._untold)
-            self._untold.clear()
+            logprobs = self._untold.told(part.text)
             self._logprobs += logprobs
             yield (
                 "response.output_text.delta",
