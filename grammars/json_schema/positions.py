@@ -12,6 +12,7 @@ from grammars.json_schema.reader import shown
 from grammars.json_schema.references import Registry, Resource, Target, escape
 from grammars.json_schema.shapes import Alternatives
 from grammars.json_schema.sharing import sharing
+from grammars.json_schema.sure_instances import SureInstances
 from grammars.values import Formats, JsonSchema
 
 
@@ -113,7 +114,7 @@ _Place = str | tuple["SchemaValue", str, "str | None"]
 class SchemaValue(Node):
     """A subschema at its place."""
 
-    __slots__ = ("_place", "options", "resource", "schema", "scope")
+    __slots__ = ("_place", "_unsure", "options", "resource", "schema", "scope")
 
     def __init__(self, scope: Scope, resource: Resource, schema: dict[str, Any], place: _Place) -> None:
         super().__init__(scope.workspace)
@@ -122,6 +123,7 @@ class SchemaValue(Node):
         self.resource = resource
         self.schema = schema
         self._place = place
+        self._unsure = False
 
     @property
     def pointer(self) -> str:
@@ -135,19 +137,9 @@ class SchemaValue(Node):
         return self.scope.child(self, schema, keyword, name)
 
     def surely_inhabited(self) -> bool:
-        if self._empty is False:
-            return True
-        schema = self.schema
-        doubtful = self.resource.draft.keywords.intersection(schema).difference(_INHABITED)
-        if len(doubtful) > 1:
-            return False
-        if doubtful == _ENUM:
-            # Malformed operands are for the evaluation to refuse; nothing is decided here then.  A text is an instance
-            # whatever `properties` and `items` say, if it can be written at all.
-            listed = schema["enum"]
-            first = listed[0] if type(listed) is list and listed else None
-            return type(first) is str and first.isascii() and schema.get("type", "string") == "string"
-        return doubtful <= _HARMLESS
+        if self._empty is None and not self._unsure:
+            self._unsure = not SureInstances(self.scope.registry).has(self.schema, self.resource)
+        return not (self._unsure or self._empty)
 
     def plainly_scalar(self) -> bool:
         if self._raw is not None:
@@ -164,16 +156,6 @@ class SchemaValue(Node):
         return refute(self, look)
 
 
-# Under these keywords alone there is always a value: the empty object, the empty array or any scalar.
-_INHABITED = frozenset({
-    "type", "properties", "patternProperties", "additionalProperties", "items", "additionalItems", "prefixItems",
-    "uniqueItems",
-})  # fmt: skip
-
-
-# Any one of these leaves some value of every type, alone and beside those above.
-_HARMLESS = frozenset({"minLength", "maxLength", "minimum", "maximum", "maxItems", "maxProperties"})
-_ENUM = frozenset({"enum"})
 _SCALAR_TYPES = frozenset({"null", "boolean", "integer", "number", "string"})
 
 
