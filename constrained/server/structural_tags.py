@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from constrained.server.errors import ApiError, as_api_error
 from grammars import AnyText, Gbnf, Grammar, GrammarError, JsonSchema, OneOf, Regex, Sequence
-from grammars.values import Part, Repeat
+from grammars.tool_calls import between_tags
+from grammars.values import Part, Repeat, ToolSignature
 
 _DEEPEST: Final = 32
 
@@ -63,6 +64,7 @@ class _Reader:
         readers: dict[Any, Callable[[Mapping[str, Any], str, int], Part]] = {
             "const_string": self._const_string,
             "json_schema": self._json_schema,
+            "qwen_xml_parameter": self._xml_parameter,
             "regex": self._regex,
             "grammar": self._grammar,
             "any_text": self._any_text,
@@ -82,9 +84,26 @@ class _Reader:
 
     def _json_schema(self, value: Mapping[str, Any], place: str, depth: int) -> Part:
         _only(value, {"type", "json_schema", "style"}, place)
-        if value.get("style", "json") != "json":
-            raise _wrong(f"{place}.style", f"is {value['style']!r}; there is json (and tools with a tool_format)")
-        return self._schema(value, "json_schema", place)
+        style = value.get("style", "json")
+        if style not in ("json", "qwen_xml"):
+            raise _wrong(f"{place}.style", f"is {style!r}; there are json and qwen_xml (and tools with a tool_format)")
+        return self._parameters(value, place) if style == "qwen_xml" else self._schema(value, "json_schema", place)
+
+    def _xml_parameter(self, value: Mapping[str, Any], place: str, depth: int) -> Part:
+        _only(value, {"type", "json_schema"}, place)
+        return self._parameters(value, place)
+
+    def _parameters(self, value: Mapping[str, Any], place: str) -> Part:
+        """Each property of an object between tags, as Qwen3-Coder writes the arguments of a call."""
+        schema = value.get("json_schema")
+        if isinstance(schema, Mapping) and schema.get("type", "object") != "object":
+            raise _wrong(f"{place}.json_schema", "is no schema of an object, whose properties would stand between tags")
+        grammar = self._schema(value, "json_schema", place)
+        assert isinstance(grammar, JsonSchema)
+        try:
+            return between_tags(ToolSignature("parameters", grammar))
+        except GrammarError as error:
+            raise as_api_error(error, f"{place}.json_schema") from None
 
     def _regex(self, value: Mapping[str, Any], place: str, depth: int) -> Part:
         _only(value, {"type", "pattern"}, place)

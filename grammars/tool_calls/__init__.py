@@ -16,6 +16,7 @@ from grammars.tool_calls.formats import FORMATS, Layout, format_of_template
 from grammars.tool_calls.lowering import lowered
 from grammars.tool_calls.reading import CallReader, Reader, read_calls
 from grammars.tool_calls.reasoning import reader_of
+from grammars.tool_calls.tagged import between_tags
 
 __all__ = [
     "FORMATS",
@@ -29,6 +30,7 @@ __all__ = [
     "Reader",
     "ReasoningDelta",
     "ToolTextError",
+    "between_tags",
     "format_of_template",
     "lowered",
     "read_calls",

@@ -74,6 +74,15 @@ def tagged(tool: ToolSignature) -> Part:
     return Sequence(*pieces, END)
 
 
+def between_tags(tool: ToolSignature) -> Part:
+    """The language of all of them between tags of somebody else's: a line break may stand before the first and behind each."""
+    pieces: list[Part] = [OneOf("", "\n")]
+    for one in tagged_arguments(tool):
+        written = Sequence(f"{OPEN}{one.name}>\n", one.value, _MARK, OneOf("", "\n"))
+        pieces.append(written if one.needed else OneOf("", written))
+    return Sequence(*pieces)
+
+
 def _spelled(parts: SchemaParts, schema: Any, pointer: str) -> tuple[Spelling, Part]:
     try:
         resolved, where = parts.resolved(schema, pointer, 0)

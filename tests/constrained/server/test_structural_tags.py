@@ -34,6 +34,9 @@ def triggered(**more: Any) -> dict[str, Any]:
     return {"type": "triggered_tags", "triggers": ["<f="], "tags": TAGS, **more}
 
 
+ARGUMENTS = {"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "array", "items": {"type": "integer"}}},
+             "required": ["city"]}  # fmt: skip
+
 CASES: list[tuple[dict[str, Any], list[str], list[str]]] = [
     (OLD, ["", "so", 'so <f=a>{"x": 1}</f> and <f=b>[]</f>', "<f"], ["<f=", '<f=a>{"x": "1"}</f>', "<f=c>1</f>", "<f=a>"]),
     ({"format": triggered()}, ["", 'a<f=b>ab!<f=a>{"x": 2}</f>z'], ["<f=b>c!", "<f=b>ab", "<f="]),
@@ -49,6 +52,14 @@ CASES: list[tuple[dict[str, Any], list[str], list[str]]] = [
      ['<t>a < b</t>\n{"x": 1}'], ['<t></t>{"x": 1}', '<t>a</t></t>\n{"x": 1}']),
     ({"format": {"type": "or", "elements": [SCHEMA, {"type": "const_string", "text": "no"}]}}, ["no", '{"x": 0}'], ["", "yes"]),
     ({"format": {"type": "grammar", "grammar": 'root ::= "a" [0-9]+'}}, ["a1"], ["a"]),
+    ({"format": {"type": "qwen_xml_parameter", "json_schema": ARGUMENTS}},
+     ["<parameter=city>\nOslo\n</parameter>", '\n<parameter=city>\nOs\nlo\n</parameter>\n<parameter=days>\n[1, 2]\n</parameter>\n'],
+     ["", "<parameter=days>\n[1]\n</parameter>", "<parameter=city>\nOslo\n</parameter><parameter=days>\n\"1\"\n</parameter>",
+      "<parameter=town>\nOslo\n</parameter>", '{"city": "Oslo"}']),
+    ({"format": triggered(triggers=["<tool_call>"], tags=[tag("<tool_call>\n<function=f>\n",
+      {"type": "json_schema", "json_schema": ARGUMENTS, "style": "qwen_xml"}, "\n</function>\n</tool_call>")])},
+     ["so", "so<tool_call>\n<function=f>\n<parameter=city>\nOslo\n</parameter>\n</function>\n</tool_call>"],
+     ["<tool_call>\n<function=f>\n</function>\n</tool_call>", "<tool_call>\n<function=g>\n"]),
     ({"format": {"type": "any_text", "excludes": ["x", "yy"]}}, ["y", "", "a\nb"], ["ax", "yy"]),
     ({"format": tag("<t>", {"type": "any_text", "excludes": ["q"]}, "")}, ["<t>", "<t>abc"], ["<t>q"]),
 ]  # fmt: skip
@@ -110,6 +121,11 @@ BAD = {"type": "object", "properties": {"a": {"minimum": "x"}}}
         ({"format": triggered(triggers=["<g="])}, "response_format.format.tags[0].begin"),
         ({"format": triggered(at_least_one="yes")}, "response_format.format.at_least_one"),
         ({"format": {**ANY, "colour": 1}}, "response_format.format.colour"),
+        ({"format": {"type": "json_schema", "json_schema": X, "style": "yaml"}}, "response_format.format.style"),
+        ({"format": {"type": "qwen_xml_parameter", "json_schema": {"type": "array"}}}, "response_format.format.json_schema"),
+        ({"format": {"type": "qwen_xml_parameter", "json_schema": {**X, "minProperties": 2}}},
+         "response_format.format.json_schema#/minProperties"),
+        ({"format": {"type": "qwen_xml_parameter"}}, "response_format.format.json_schema"),
         ({"format": {"type": "or", "elements": []}}, "response_format.format.elements"),
         ({"structures": [{"begin": "<", "schema": BAD, "end": ">"}], "triggers": ["<"]},
          "response_format.structures[0].schema#/properties/a/minimum"),
