@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from constrained.automata.character_classes import character_classes, spread
+from constrained.automata.free_texts import free_texts
 from constrained.automata.machine import Machine
 from constrained.automata.transitions import Transitions
 from constrained.kernels.tables import pop_before
@@ -21,7 +22,14 @@ def expand_text(machine: Machine, rx: Rx) -> Transitions:
     """Between two characters of a text; what may follow are the words of `rx`."""
     steps = moves(rx)
     classes = character_classes(tuple([characters for characters, _ in steps]), False)
-    made = spread(machine, classes, tuple([machine.state((expand_text, to)) for _, to in steps]))
+    states = tuple([machine.state((expand_text, to)) for _, to in steps])
+    made = spread(machine, classes, states)
+    own = machine.state((expand_text, rx))
+    if classes.wide >= 0 and states[classes.wide] == own:
+        machine.loop_wide(own, classes.wide_flags)
+    free = free_texts((rx,))
+    if free is not None:
+        machine.counts(own, *free)
     if rx.nullable:
         made.at_end(pop_before(SOLE))
     return made

@@ -102,6 +102,7 @@ class ContextualLexer(Lexer):
         end: Mask,
         indentation: Indentation | None = None,
         separation: Separation | None = None,
+        followers: Sequence[Mask] = (),
     ) -> None:
         """
         Args:
@@ -111,8 +112,10 @@ class ContextualLexer(Lexer):
             end: the bit of the end of the text.
             indentation: the terminals of an indenter; its line breaks are dropped between parentheses.
             separation: how terminals are kept apart; without it a scan counts as live whose terminals end somehow.
+            followers: as in `Lexer`.
         """
-        super().__init__()
+        between_parentheses = 0 if indentation is None else 1 << indentation.newline
+        super().__init__(followers, ignored | between_parentheses)
         self._tried = tried
         self._states = states
         self._ignored = ignored
@@ -135,7 +138,9 @@ class ContextualLexer(Lexer):
 
     def _start(self, table: int, viable: Mask, enclosed: bool) -> Scan:
         """Before the first character, where the parser's table is in a state and can go on with `viable`."""
-        found = self._starts.get((table, viable, enclosed))
+        tried = self._tried[table]
+        key = (id(tried), viable, enclosed)  # many states of the table share their list, which `self._tried` holds
+        found = self._starts.get(key)
         if found is None:
             newline, tab, ends = -1, 0, self._end
             if self._indentation is not None:
@@ -143,7 +148,7 @@ class ContextualLexer(Lexer):
                 newline, tab = self._indentation.newline, self._indentation.tab_len
             drops = self._ignored | (1 << newline if enclosed else 0)
             trials = []
-            for one in self._tried[table]:
+            for one in tried:
                 dropped = bool(drops >> one.terminal & 1)
                 reads = bool(viable >> one.terminal & 1)
                 keywords = () if dropped else one.keywords
@@ -154,7 +159,7 @@ class ContextualLexer(Lexer):
                 )
             kept = _relevant(trials)
             found = self.scan((kept,) if kept else (), may_end=bool(viable & ends), start=True)
-            self._starts[table, viable, enclosed] = found
+            self._starts[key] = found
         return found
 
     def other_than_line(self, scan: Scan) -> Scan | None:
@@ -212,13 +217,12 @@ class ContextualLexer(Lexer):
             ]
         return found
 
-    def _languages(self) -> Iterable[Rx]:
-        found: dict[Rx, None] = {}
+    def _languages(self) -> Iterable[tuple[int, Rx]]:
         lists = {id(tried): tried for tried in self._tried}.values()
         for one in {id(one): one for tried in lists for one in tried}.values():
-            languages = [one.rx, *(rx for rx, _ in one.conditional), *(rx for rx, _ in one.keywords)]
-            found.update(dict.fromkeys(rx for rx in languages if rx is not NONE))
-        return found
+            own = [one.rx, *(rx for rx, _ in one.conditional)]
+            yield from [(one.terminal, rx) for rx in own if rx is not NONE]
+            yield from [(number, rx) for rx, number in one.keywords]
 
     def joined(self, scans: list[Scan]) -> Scan | None:
         """Scans stay apart: what wins in one does not in the other."""

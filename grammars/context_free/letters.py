@@ -32,6 +32,12 @@ def letters(characters: Rx) -> Letters:
     return bits, meet(characters, _WIDE)
 
 
+def common(left: Letters, right: Letters) -> Letters:
+    """The characters of two sets that both have."""
+    wide = NONE if NONE in (left[1], right[1]) else meet(left[1], right[1])
+    return left[0] & right[0], wide
+
+
 def ascii_ranges(bits: int) -> list[tuple[int, int]]:
     """The runs of bits that are set, first and last included."""
     ranges = []

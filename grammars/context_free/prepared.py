@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from grammars.context_free.conflicts import Conflicts
+from grammars.context_free.followers import followers
 from grammars.context_free.grammar import ContextFree, Rule
 from grammars.context_free.keywords import Tried, tried_terminals
 from grammars.context_free.layout import check_pairs
-from grammars.context_free.lr import Automaton, Firsts, first_terminals
+from grammars.context_free.lr import Automaton, Firsts, Mask, first_terminals
 from grammars.context_free.nullable import nullable_symbols, without_empty_rules
 from grammars.context_free.separators import Separation, separation_of
 from grammars.context_free.tabled import every_terminal_leads_on
@@ -26,6 +27,7 @@ class Prepared:
         separation: how terminals are kept apart; None where they are not, or where the parse table may lead nowhere.
         tried: contextual lexing: for each state of the table, what is tried.
         firsts: what the texts of nonterminals begin with.
+        followers: for each terminal, those that may come behind it, ignored ones apart.
     """
 
     grammar: ContextFree
@@ -34,6 +36,7 @@ class Prepared:
     separation: Separation | None
     tried: tuple[list[Tried], ...]
     firsts: Firsts
+    followers: tuple[Mask, ...]
 
     def automaton(self) -> Automaton:
         """A fresh automaton of the rules."""
@@ -66,8 +69,15 @@ def prepared(grammar: ContextFree) -> Prepared:
         and grammar.lalr is not None
         and Conflicts(rules, grammar.start, grammar.lalr).were_resolved()
     ):
-        automaton = Prepared(grammar, tuple(rules), empty, None, (), firsts).automaton()
+        automaton = Prepared(grammar, tuple(rules), empty, None, (), firsts, ()).automaton()
         if every_terminal_leads_on(automaton) is False:
             separation = None  # where it cannot be told, no sign against it is taken for enough
     tried = tuple(tried_terminals(grammar)) if grammar.lalr is not None else ()
-    return Prepared(grammar, tuple(rules), empty, separation, tried, firsts)
+    layout = grammar.indentation
+    behind = followers(
+        [rule for _, rule in rules],
+        firsts,
+        len(grammar.terminals),
+        () if layout is None else (layout.indent, layout.dedent),
+    )
+    return Prepared(grammar, tuple(rules), empty, separation, tried, firsts, behind)

@@ -8,12 +8,12 @@ the scan go on as well, where every way to cut the text counts).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from grammars.context_free.layout import Blocks
-from grammars.context_free.letters import Letters, letters, split
+from grammars.context_free.letters import ALL_LETTERS, Letters, letters, split
 from grammars.context_free.lr import Automaton, Mask
 from grammars.regular import (
     ALL,
@@ -29,7 +29,7 @@ from grammars.regular import (
     union,
 )
 from grammars.regular.build import without_empty
-from grammars.regular.charset import meet
+from grammars.regular.charset import join_all, meet
 
 NO_BREAK, BREAK_BEGINS, BREAK_READ = range(3)
 
@@ -83,11 +83,19 @@ class Scan:
 class Lexer(ABC):
     """The scans of one grammar."""
 
-    def __init__(self) -> None:
+    def __init__(self, followers: Sequence[Mask] = (), dropped: Mask = 0) -> None:
+        """
+        Args:
+            followers: for each terminal, those that may come behind it; none: nothing is known of that.
+            dropped: terminals that may stand anywhere between others.
+        """
         self.scans: list[Scan] = []
+        self._followers = followers
+        self._dropped = dropped
         self._known: dict[tuple[object, ...], Scan] = {}
-        self._may_begin: dict[tuple[Rx, Letters], bool] = {}
-        self._firsts: list[tuple[int, Rx, Rx]] | None = None
+        self._may_begin: dict[tuple[Mask, Rx, Letters], bool] = {}
+        self._letters: dict[Mask, Letters] = {}
+        self._firsts: dict[int, list[tuple[int, Rx, Rx]]] | None = None
 
     @abstractmethod
     def start(self, state: int) -> Scan:
@@ -135,25 +143,50 @@ class Lexer(ABC):
         return found
 
     @abstractmethod
-    def _languages(self) -> Iterable[Rx]:
-        """The texts of every terminal, ignored ones included."""
+    def _languages(self) -> Iterable[tuple[int, Rx]]:
+        """The texts of every terminal, ignored ones included, each with the terminal's number."""
 
-    def begins(self, rest: Rx, characters: Letters) -> bool:
-        """Whether some terminal of the grammar begins with one of `characters` and a text that is in `rest` from there on."""
-        known = self._may_begin.get((rest, characters))
+    def _may_follow(self, cut: Cut) -> Mask:
+        """The terminals that may begin behind a cut in some sentence, ignored ones included; -1: any."""
+        return -1 if cut.dropped or not self._followers else self._followers[cut.terminal] | self._dropped
+
+    def first_letters(self, cut: Cut) -> Letters:
+        """The characters with which something may begin behind a cut."""
+        wanted = self._may_follow(cut)
+        found = self._letters.get(wanted)
+        if found is None:
+            bits = 0
+            wide: set[Rx] = set()
+            for number, firsts in self._first_moves().items():
+                if wanted >> number & 1:
+                    for own, others, _ in firsts:
+                        bits |= own
+                        if others is not NONE:
+                            wide.add(others)
+            found = self._letters[wanted] = (bits, join_all(list(wide)) if wide else NONE)
+        return found
+
+    def begins(self, cut: Cut, rest: Rx, characters: Letters) -> bool:
+        """Whether something that may follow a cut begins with one of `characters` and a text that is in `rest` from there on."""
+        wanted = self._may_follow(cut)
+        known = self._may_begin.get((wanted, rest, characters))
         if known is None:
             bits, wide = characters
-            known = self._may_begin[rest, characters] = any(
+            known = self._may_begin[wanted, rest, characters] = any(
                 rest is ALL or not is_empty(intersect(concat(to, ALL), rest))
-                for own_bits, own_wide, to in self._first_moves()
+                for number, firsts in self._first_moves().items()
+                if wanted >> number & 1
+                for own_bits, own_wide, to in firsts
                 if own_bits & bits or (NONE not in (own_wide, wide) and meet(own_wide, wide) is not NONE)
             )
         return known
 
-    def _first_moves(self) -> list[tuple[int, Rx, Rx]]:
+    def _first_moves(self) -> dict[int, list[tuple[int, Rx, Rx]]]:
         if self._firsts is None:
-            pairs = {(characters, to) for rx in self._languages() for characters, to in moves(rx)}
-            self._firsts = [(*letters(characters), to) for characters, to in pairs]
+            self._firsts = {}
+            for number, rx in dict.fromkeys(self._languages()):
+                found = self._firsts.setdefault(number, [])
+                found += [(*letters(characters), to) for characters, to in moves(rx)]
         return self._firsts
 
     def going_on(self, scan: Scan) -> Scan | None:
@@ -206,6 +239,7 @@ class EveryLexer(Lexer):
         automaton: Automaton,
         embedded: tuple[int, ...] = (),
         special: tuple[int, ...] = (),
+        followers: Sequence[Mask] = (),
     ) -> None:
         """
         Args:
@@ -214,12 +248,13 @@ class EveryLexer(Lexer):
             automaton: the parser's, which says what may come.
             embedded: terminals that are grammars of their own.
             special: terminals that are special tokens.
+            followers: as in `Lexer`.
         """
-        super().__init__()
+        super().__init__(followers, sum(1 << number for number in ignored))
         self._entries = entries
         self._ignored = ignored
         self._embedded = tuple(sorted((*embedded, *special)))
-        self._begins_somehow = bool(embedded)
+        self._unknown: Mask = sum(1 << number for number in embedded)
         self._automaton = automaton
         self._starts: dict[Mask, Scan] = {}
 
@@ -275,12 +310,16 @@ class EveryLexer(Lexer):
         ordered = tuple(sorted(cuts, key=_by_number))
         return self.scan((key,) if key else (), ordered)
 
-    def begins(self, rest: Rx, characters: Letters) -> bool:
-        """Whether something of the grammar may begin so; of grammars of their own nothing is known here."""
-        return self._begins_somehow or super().begins(rest, characters)
+    def first_letters(self, cut: Cut) -> Letters:
+        """The characters with which something may begin; of grammars of their own nothing is known here."""
+        return ALL_LETTERS if self._unknown & self._may_follow(cut) else super().first_letters(cut)
 
-    def _languages(self) -> Iterable[Rx]:
-        return [rx for own in self._entries for _, rx, _ in own]
+    def begins(self, cut: Cut, rest: Rx, characters: Letters) -> bool:
+        """Whether something may begin so; of grammars of their own nothing is known here."""
+        return bool(self._unknown & self._may_follow(cut)) or super().begins(cut, rest, characters)
+
+    def _languages(self) -> Iterable[tuple[int, Rx]]:
+        return [(number, rx) for number, own in enumerate(self._entries) for _, rx, _ in own]
 
     def left(self, scan: Scan) -> list[tuple[int, bool, int]]:
         """Terminals that a scan may become: (number, dropped, characters still to come)."""

@@ -18,6 +18,7 @@ from grammars.errors import LimitExceeded
 BASE = -1
 """In place of a node: whatever the graph stands on."""
 
+_ON_BASE = (BASE,)
 NODE_LIMIT = 4_000_000
 _MOST_REDUCTIONS = 1_000_000
 
@@ -76,6 +77,8 @@ class Stacks:
         return list(self._joined(nodes))
 
     def _joined(self, nodes: Iterable[int]) -> tuple[int, ...]:
+        if isinstance(nodes, tuple) and len(nodes) == 1:
+            return nodes
         found = sorted(set(nodes))
         if len(found) < 2:
             return tuple(found)
@@ -359,8 +362,13 @@ class Stacks:
             pieces: list[int] = []
             one = node
             while one != BASE:
-                below = self.joint((one,)) if self.below[one] else BASE
-                pieces.append(one if below == BASE else self.cut(one, below))
+                unders = self.below[one]
+                if len(unders) == 1:
+                    (below,) = unders
+                    pieces.append(one if below == BASE else self.node(self.state[one], _ON_BASE))
+                else:
+                    below = self.joint((one,)) if unders else BASE
+                    pieces.append(one if below == BASE else self.cut(one, below))
                 one = below
             found = self._chains[node] = tuple(reversed(pieces))
         return found

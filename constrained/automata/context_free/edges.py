@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from constrained.automata.character_classes import wide_flags
 from constrained.automata.code_points import spelling
 from constrained.automata.context_free.hypotheses import Hypothesis, Outcome
 from constrained.automata.context_free.parser import Parser, Readings
+from constrained.automata.machine import Machine
 from constrained.automata.transitions import Transitions
 from constrained.kernels.tables import pop_before
 from grammars.context_free.letters import ascii_ranges
@@ -20,6 +22,15 @@ def on_ascii(made: Transitions, bits: int, action: int) -> None:
     """The bytes that `bits` has take `action`."""
     for low, high in ascii_ranges(bits):
         made.on(low, high, action)
+
+
+def loop_wide(machine: Machine, state: int, wide: list[tuple[Rx, int]]) -> None:
+    """Declare that characters outside ASCII lead back to `state`, if that is where those of `wide` lead."""
+    for characters, to in wide:
+        if to == state:
+            flags = wide_flags(characters)
+            if flags:
+                machine.loop_wide(state, flags)
 
 
 def leave_before(

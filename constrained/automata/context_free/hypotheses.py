@@ -46,6 +46,19 @@ class Ended(NamedTuple):
     reduction: Pending
 
 
+class Plain(NamedTuple):
+    """An outcome of one terminal that has ended for good, whatever follows it.
+
+    Attributes:
+        reduction: what it asks for further below; None where nothing has been done yet.
+        dropped: the parser never sees the terminal.
+    """
+
+    last: Terminated
+    reduction: Pending | None
+    dropped: bool = False
+
+
 class Outcome(NamedTuple):
     """What a frame is left with.
 

@@ -107,8 +107,8 @@ def _path(grammar: Grammar) -> Path | None:
 
 
 @cache
-def _version() -> tuple[object, ...]:
-    """What tells this code from other versions of it: names, sizes and dates of the sources, Lark's own among them."""
+def _version() -> str:
+    """What tells this code from other versions of it: a digest of names, sizes and dates of the sources, Lark's own among them."""
     root = Path(__file__).resolve().parents[3] / "grammars"
     lark = importlib.util.find_spec("lark")
     folders = [str(root / folder) for folder in _FOLDERS]
@@ -120,7 +120,8 @@ def _version() -> tuple[object, ...]:
         with os.scandir(folder) as entries:
             stats += [(one.path, of.st_size, of.st_mtime_ns) for one in entries if one.is_file() and (of := one.stat())]
     own = os.stat(__file__)
-    return (sys.version, own.st_size, own.st_mtime_ns, tuple(sorted(stats)))
+    all_of_it = repr((sys.version, own.st_size, own.st_mtime_ns, sorted(stats)))
+    return hashlib.blake2b(all_of_it.encode(), digest_size=20).hexdigest()
 
 
 # --- files ------------------------------------------------------------------------------------------------------------

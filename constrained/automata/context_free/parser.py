@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from functools import cached_property
 
-from constrained.automata.context_free.hypotheses import AT_END, FIRST_OUTCOME, Hypothesis, Outcome
+from constrained.automata.context_free.hypotheses import (
+    AT_END,
+    FIRST_OUTCOME,
+    Ended,
+    Hypothesis,
+    Outcome,
+    Plain,
+    Terminated,
+)
 from grammars.context_free.completing import Completing
 from grammars.context_free.contextual import ContextualLexer
 from grammars.context_free.finishing import FAR, Finishing
 from grammars.context_free.grammar import Embedded, Rule, SpecialToken
-from grammars.context_free.keywords import Tried
 from grammars.context_free.letters import Letters, letters, split
 from grammars.context_free.prepared import Prepared
 from grammars.context_free.scans import EveryLexer, Lexer, Scan
-from grammars.context_free.stacks import Advanced, Stacks
+from grammars.context_free.stacks import Advanced, Pending, Stacks
 from grammars.context_free.tabled import TableCompleting
 from grammars.errors import GrammarError, LimitExceeded, UnsupportedFeature
 from grammars.regular import ALL, NONE, Rx, derivative, intersect, is_empty, moves, shortest_length
@@ -59,9 +66,11 @@ class Parser:
         }
         self.begins: Callable[[int], bytes] = _unknown
         self.separation = prepared.separation
-        self.lexer = self._lexer(prepared.tried)
+        self.lexer = self._lexer(prepared)
         self.decide = self._decision(dict(prepared.rules))
         self.outcomes: list[Outcome] = []
+        self._plain: list[Plain | None] = []
+        self._left_with: dict[tuple[Terminated, Pending], int] = {}
         self._numbers: dict[Hashable, int] = {}
         self._readings: dict[tuple[tuple[tuple[Scan, Rx], ...], int], Readings] = {}
         self._fits: dict[tuple[Scan, Rx], Rx] = {}
@@ -69,15 +78,15 @@ class Parser:
         self._advanced: dict[tuple[int, int], Advanced] = {}
         self.at_end = self.outcome(AT_END)
 
-    def _lexer(self, tried: Sequence[Sequence[Tried]]) -> Lexer:
+    def _lexer(self, prepared: Prepared) -> Lexer:
         grammar, automaton = self.grammar, self.automaton
         if grammar.lexing == "contextual":
             if grammar.lalr is None:
                 raise GrammarError("contextual lexing needs the parse table of the grammar")
             ignored = sum(1 << number for number in grammar.ignored)
             return ContextualLexer(
-                tried, automaton.states, ignored, automaton.end, grammar.indentation,
-                self.separation,
+                prepared.tried, automaton.states, ignored, automaton.end, grammar.indentation,
+                self.separation, prepared.followers,
             )  # fmt: skip
         entries: list[tuple[tuple[int, Rx, Rx], ...]] = []
         for number, one in enumerate(grammar.terminals):
@@ -87,7 +96,9 @@ class Parser:
             own = [(number, one.language, ALL)] if one.language is not NONE else []
             entries.append((*own, *[(number, rx, rests) for rx, rests in one.conditional]))
         ignored_terminals = grammar.ignored if grammar.lexing == "every" else frozenset[int]()
-        return EveryLexer(entries, ignored_terminals, automaton, tuple(self.embedded), tuple(self.special))
+        return EveryLexer(
+            entries, ignored_terminals, automaton, tuple(self.embedded), tuple(self.special), prepared.followers
+        )
 
     def _decision(self, rules: dict[int, Rule]) -> Callable[[int, Scan, Rx], bool] | None:
         """What decides whether stacks have a completion; None where nothing does."""
@@ -137,7 +148,35 @@ class Parser:
         if number is None:
             number = self._numbers[value] = FIRST_OUTCOME + len(self.outcomes)
             self.outcomes.append(value)
+            self._plain.append(self._plainly(value))
         return number
+
+    def left_with(self, last: Terminated, reduction: Pending) -> int:
+        """The number of the outcome of one terminal that has ended and asks for a reduction further below."""
+        number = self._left_with.get((last, reduction))
+        if number is None:
+            number = self.outcome(Outcome(ended=frozenset((Ended(last, reduction),))))
+            self._left_with[last, reduction] = number
+        return number
+
+    def plain(self, number: int) -> Plain | None:
+        """What an outcome comes to, if it is one terminal that has ended for good; None where there is more to it."""
+        return self._plain[number - FIRST_OUTCOME]
+
+    def _plainly(self, value: Outcome) -> Plain | None:
+        if value.scan is not None or value.hypotheses or value.ends or self.separation is None:
+            return None
+        if len(value.cuts) + len(value.ended) != 1:
+            return None
+        if value.cuts:
+            (cut,) = value.cuts
+            if cut.rest is not ALL or cut.column >= 0 or cut.terminal in self.embedded:
+                return None
+            return Plain(Terminated(cut.terminal), None, cut.dropped)
+        ((last, reduction),) = value.ended
+        if last.rest is not ALL or last.column >= 0 or last.closes or last.line is not None:
+            return None
+        return Plain(last, reduction)
 
     def value(self, number: int) -> Outcome:
         """The outcome of this number."""

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from constrained.automata.code_points import add_characters
 from constrained.automata.configurations import PASSED_ON
 from constrained.automata.context_free.closing import Closing
-from constrained.automata.context_free.edges import leave_before, left_alone, on_ascii
+from constrained.automata.context_free.edges import leave_before, left_alone, loop_wide, on_ascii
 from constrained.automata.context_free.embedded import (
     check_numbers,
     embedded_start,
@@ -22,7 +22,7 @@ from constrained.automata.context_free.embedded import (
     passing,
     unshared,
 )
-from constrained.automata.context_free.hypotheses import AT_END, Ended, Finish, Hypothesis, Outcome, Terminated
+from constrained.automata.context_free.hypotheses import AT_END, Ended, Finish, Hypothesis, Outcome, Plain, Terminated
 from constrained.automata.context_free.liveness import lives
 from constrained.automata.context_free.parser import Parser
 from constrained.automata.context_free.special import special_start, token_number
@@ -31,9 +31,9 @@ from constrained.automata.text import SOLE
 from constrained.automata.transitions import Transitions
 from constrained.kernels.tables import PASSING, goto, pop_after, pop_before, push, push_after
 from constrained.vocabulary.spelled import MARK
-from grammars.context_free.letters import ALL_LETTERS, Letters, letters, split
+from grammars.context_free.letters import Letters, common, letters, split
 from grammars.context_free.scans import Cut, Scan
-from grammars.context_free.stacks import BASE
+from grammars.context_free.stacks import BASE, Pending
 from grammars.errors import EmptyLanguage
 from grammars.regular import ALL, NONE, Rx, moves
 
@@ -165,6 +165,7 @@ def expand_scan(machine: Machine, parser: Parser, scan: Scan) -> Transitions:
         if others is not NONE:
             wide.append((others, _state(machine, parser, step)))
     add_characters(machine, made, wide)
+    loop_wide(machine, machine.state((expand_scan, parser, scan)), wide)
     for number in scan.embedded:
         if number not in parser.special:
             enter_embedded(machine, made, parser, number)
@@ -184,10 +185,11 @@ def _decide_cuts(machine: Machine, made: Transitions, parser: Parser, scan: Scan
         (characters, (to, None, ALL)) for characters, to in lexer.moves(scan)
     ]
     for cut in scan.cuts:
+        first = lexer.first_letters(cut)
         if cut.rest is ALL:
-            items.append((ALL_LETTERS, (None, cut, ALL)))
+            items.append((first, (None, cut, ALL)))
         else:
-            items += [(letters(characters), (None, cut, to)) for characters, to in moves(cut.rest)]
+            items += [(common(letters(characters), first), (None, cut, to)) for characters, to in moves(cut.rest)]
     wide: list[tuple[Rx, int]] = []
     leaving: list[tuple[Rx, int]] = []
     halves: list[tuple[Letters, tuple[tuple[Scan | None, Cut | None, Rx], ...]]] = []
@@ -198,7 +200,7 @@ def _decide_cuts(machine: Machine, made: Transitions, parser: Parser, scan: Scan
         halves += [((0, others), values)] if others is not NONE else []
     for (bits, others), values in halves:
         going = next((to for to, _, _ in values if to is not None), None)
-        ended = [(cut, rest) for _, cut, rest in values if cut is not None and lexer.begins(rest, (bits, others))]
+        ended = [(cut, rest) for _, cut, rest in values if cut is not None and lexer.begins(cut, rest, (bits, others))]
         if not ended:
             if going is None:
                 continue
@@ -218,6 +220,8 @@ def _decide_cuts(machine: Machine, made: Transitions, parser: Parser, scan: Scan
             leaving.append((others, outcome))
     add_characters(machine, made, wide)
     leave_before(made, parser, scan, wide, leaving)
+    if not leaving:
+        loop_wide(machine, machine.state((expand_scan, parser, scan)), wide)
     at_end = tuple([cut._replace(rest=ALL) for cut in scan.cuts if cut.rest.nullable])
     if at_end:
         made.at_end(pop_before(parser.outcome(Outcome(cuts=at_end))))
@@ -257,6 +261,7 @@ def expand_hypotheses(
         if others is not NONE:
             wide.append((others, _state(machine, parser, step)))
     add_characters(machine, made, wide)
+    loop_wide(machine, machine.state((expand_hypotheses, parser, hypotheses, before)), wide)
     if not before:
         _enter_special(machine, made, parser, ordered)
     for one in ordered:
@@ -322,6 +327,11 @@ def _finished(machine: Machine, parser: Parser, finish: Finish) -> int:
 
 def resolve_node(machine: Machine, outcome: int, parser: Parser, node: int) -> int:
     """The frames above a piece of the stacks have been left."""
+    plain = parser.plain(outcome)
+    if plain is not None:
+        state = _plainly(machine, parser, node, plain)
+        if state is not None:
+            return state
     value = parser.value(outcome)
     stacks = parser.stacks
     ended = [(one, node) for one in value.ended]
@@ -333,10 +343,6 @@ def resolve_node(machine: Machine, outcome: int, parser: Parser, node: int) -> i
         closing = Closing(parser)
         closing.close([Hypothesis(node, parser.lexer.scan((), value.cuts), ALL)])
         check_numbers(machine, parser, value.cuts[0], [one.scan for one in closing.found])
-    if parser.separation is not None:
-        step = _plainly(machine, parser, node, value)
-        if step is not None:
-            return _state(machine, parser, step)
     if value.scan is not None or value.cuts:
         scan = value.scan if value.scan is not None else parser.lexer.scan((), value.cuts)
         hypotheses = [Hypothesis(node, scan, ALL)]
@@ -346,40 +352,38 @@ def resolve_node(machine: Machine, outcome: int, parser: Parser, node: int) -> i
     return _state(machine, parser, step)
 
 
-def _plainly(machine: Machine, parser: Parser, node: int, value: Outcome) -> Step | None:
-    """What one terminal comes to that has ended for good, without a closing; None where there is more to it."""
-    if value.scan is not None or value.hypotheses or len(value.cuts) + len(value.ended) != 1:
-        return None
+def _plainly(machine: Machine, parser: Parser, node: int, value: Plain) -> int | None:
+    """The state that one terminal leads to, without a closing; None where there is more to it."""
     stacks = parser.stacks
-    if value.cuts:
-        (cut,) = value.cuts
-        if cut.rest is not ALL or cut.column >= 0:
-            return None
-        if cut.dropped:
-            return _begun(machine, parser, node)
-        last = Terminated(cut.terminal)
-        made = parser.advanced(node, cut.terminal)
+    last, reduction, dropped = value
+    if dropped:
+        return _begun(machine, parser, node)
+    if reduction is None:
+        made = parser.advanced(node, last.terminal)
     else:
-        ((last, (origin, more)),) = value.ended
-        if last.rest is not ALL or last.column >= 0 or last.closes or last.line is not None:
-            return None
+        origin, more = reduction
         bases, left = stacks.popped(node, more)
         if len(bases) + len(left) != 1:
             return None
         if left:
-            return Step((), 0, parser.outcome(Outcome(ended=frozenset((Ended(last, (origin, min(left))),)))))
+            return _left_with(machine, parser, last, (origin, min(left)))
         made = stacks.advance(last.terminal, (), [(origin, min(bases))])
-    if len(made.tops) == 1 and not made.pending:
-        return _begun(machine, parser, made.tops[0])
-    if len(made.pending) == 1 and not made.tops:
-        return Step((), 0, parser.outcome(Outcome(ended=frozenset((Ended(last, *made.pending),)))))
-    return None
+    if made.pending:
+        return _left_with(machine, parser, last, *made.pending) if len(made.pending) == 1 and not made.tops else None
+    return _begun(machine, parser, made.tops[0]) if len(made.tops) == 1 else None
 
 
-def _begun(machine: Machine, parser: Parser, node: int) -> Step:
-    """Before the next terminal, on one node."""
+def _left_with(machine: Machine, parser: Parser, last: Terminated, reduction: Pending) -> int:
+    return passing(machine, (expand_leave, parser.left_with(last, reduction), parser))
+
+
+def _begun(machine: Machine, parser: Parser, node: int) -> int:
+    """The state before the next terminal, on one node."""
     scan = parser.lexer.start(parser.stacks.state[node])
-    return Step(parser.stacks.chain(node), machine.state((expand_scan, parser, scan)))
+    state = machine.state((expand_scan, parser, scan))
+    for frame in reversed(parser.stacks.chain(node)):
+        state = _entering(machine, parser, frame, state)
+    return state
 
 
 PASSED_ON.update((expand_enter, expand_leave, expand_scan, expand_hypotheses))

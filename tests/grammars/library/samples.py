@@ -4,7 +4,7 @@ from __future__ import annotations
 
 GOOD: dict[str, list[str]] = {
     "arithmetic": ["1", "1 + 2*(3 - 4)", "-2**-3", "0.5e-3/7", "((1))", "1--1"],
-    "cron": ["* * * * *", "*/5 0-6,22 1,15 JAN-MAR mon", "@daily", "0 12 31 12 7", "1-10/2 3 * * Sun"],
+    "cron": ["* * * * *", "*/5 0-6,22 1,15 JAN-MAR mon", "@daily", "0 12 31 12 7", "1-10/2 3 * * Sun", "00 05 01 01 *"],
     "csv": ["a,b\n1,2\n", 'x,"say ""hi"", ok"\r\n', "a", ",\n,", '"two\nlines",b', '"",a'],
     "dot": [
         "graph { a -- b }",
@@ -12,8 +12,9 @@ GOOD: dict[str, list[str]] = {
         "strict digraph { subgraph cluster_0 { x:n -> 1.5 } }",
         "graph g {}",
         "digraph { nodes -> edges; Graphs -> _1 }",
+        'digraph {\n  // one\n  a [label=<<b>x</b> y>]; ;\n  /* two */ b [label="c" + "d"]\n}\n',
     ],
-    "email": ["ada@example.org", "a.b+c@x-y.co.uk", "o'neil_1@a1.museum"],
+    "email": ["ada@example.org", "a.b+c@x-y.co.uk", "o'neil_1@a1.museum", "a.rather.long.but.usual.local-part+of.64@example.org"],
     "http_request_line": [
         "GET / HTTP/1.1", "POST /a/b?c=d%20e HTTP/1.0", "OPTIONS * HTTP/1.1", "CONNECT example.org:443 HTTP/1.1",
         "GET http://example.org:8080/x?y HTTP/1.1",
@@ -29,14 +30,17 @@ GOOD: dict[str, list[str]] = {
     "json_lines": ['{"a":1}\n{"a":2}\n', "1", '[1, 2]\n"x"\nnull', '{"a": {"b": []}}\r\n{}'],
     "markdown_table": [
         "| a | b |\n|---|:-:|\n| 1 | 2 |\n", "| x |\n| - |", "| a | b | c |\n|:--|--:|---|\n| 1 |  | 3 |\n| \\| | y | z |",
+        "|a|b|\n|-|-|\n|1| 2|\n",
     ],
     "pgn": [
         '[Event "Casual"]\n[Result "1-0"]\n\n1. e4 e5 2. Nf3 Nc6 3. Bb5 {Spanish} a6 4. O-O $1 exd5 1-0\n',
         '[Event "?"]\n\n1. d4 d5 (1... Nf6 2. c4) 2. c4 *',
         '[A "b\\"c"]\n\n1. e4 1/2-1/2',
         '[A "b"]\n\n1. e4 e5\n2. exf8=Q# Kxf8!? 0-1',
+        "1.e4 e5 2.Nf3 Nc6 3.Bb5 *",
+        '[FEN "8/8/8/3k4/8/4K3/8/8 b - - 0 1"]\n\n{Endgame} 1... Kd6 2. Ke4 1/2-1/2',
     ],
-    "phone": ["+49 30 1234567", "+14155552671", "(415) 555-2671", "415-555-2671", "+1 (415) 555.2671"],
+    "phone": ["+49 30 1234567", "+14155552671", "(415) 555-2671", "415-555-2671", "+1 (415) 555.2671", "4155552671", "1 415 555 2671"],
     "python": [
         "x = 1\n",
         "def f(a, b=2, *args, c, **kw) -> int:\n    # comment\n    return a + b\n\n\nclass A(B, metaclass=M):\n    x: int = 3\n",
@@ -75,6 +79,8 @@ GOOD: dict[str, list[str]] = {
         'SELECT "a b", -1 - -1, \'x\' || ?, CAST(a AS DECIMAL(10, 2)) FROM main.t',
         "REPLACE INTO t DEFAULT VALUES",
         "SELECT selects FROM fromage",
+        "SELECT .5, [a b], `c``d` FROM t WHERE a LIKE '%x' ESCAPE '!' AND b = ?12 OR c = $1",
+        "SELECT sum(a) OVER (ORDER BY b ROWS BETWEEN 2 PRECEDING AND CURRENT ROW), rows FROM t",
     ],
     "toml": [
         'a = 1\n[b.c]\nd = "e"\n[[f]]\ng = [1, 2,\n  3]\n',
@@ -88,11 +94,14 @@ GOOD: dict[str, list[str]] = {
         "--- a/x.py\n+++ b/x.py\n@@ -1,2 +1,2 @@ def f():\n context\n-old\n+new\n",
         "diff --git a/f b/f\nindex 1234567..89abcde 100644\n--- a/f\t2024-01-01\n+++ b/f\n"
         "@@ -0,0 +1 @@\n+x\n\\ No newline at end of file\n",
+        "diff --git a/b.png b/b.png\nindex 1234567..89abcde 100644\nBinary files a/b.png and b/b.png differ\n",
+        "diff --git a/x y b/z\nsimilarity index 100%\nrename from x y\nrename to z\n"
+        "diff --git a/f b/f\n--- a/f\n+++ b/f\n@@ -1,3 +1,3 @@\n a\n\n-b\n+c",
         "--- a\n+++ b\n@@ -1 +1 @@\n-a\n+b\n@@ -9,1 +9,0 @@\n-c\n--- c\n+++ d\n@@ -1 +1 @@\n-a\n",
     ],
     "url": [
         "https://example.org", "http://user:pw@example.org:8080/a/b%20c?q=1&r=2#frag", "ftp://192.168.0.1/x",
-        "http://[2001:db8::1]/", "ws://localhost:65535", "https://a-b.example.co.uk/",
+        "http://[2001:db8::1]/", "ws://localhost:65535", "https://a-b.example.co.uk/", "HTTP://intranet/", "http://db:5432",
     ],
     "xml": [
         "<feed/>",
@@ -101,7 +110,7 @@ GOOD: dict[str, list[str]] = {
     ],
     "yaml": [
         "a: 1\n", "---\nname: some words\nlist:\n  - 1\n  - \"x\"\nmap:\n    k: 'it''s'\n    l: []\n", "- a\n-\n  - b\n  - c\n",
-        "a:\n  b:\n    c: d\ne: f\n", '"k y": -1.5e3\n',
+        "a:\n  b:\n    c: d\ne: f\n", "on:\nimage: nginx:1.25\nruns:\n- it's (one), two\n- ~\nday: 2024-02-28\n", '"k y": -1.5e3\n',
     ],
 }  # fmt: skip
 
@@ -116,8 +125,8 @@ BAD: dict[str, list[str]] = {
     "json": ["", "{", '{"a" 1}', "[1,]", "01", "'a'", '"\n"', "[1  ,2]", "\n\n1", '{"a": .5}', "nul"],
     "json_lines": ['{"a":\n1}', "1\n\n2", '{"a":1},', "[1,  2]"],
     "markdown_table": ["| a | b |\n|---|\n", "| a |\n", "a | b\n---|---\n", "| a |\n|---|\n| 1 | 2 |"],
-    "pgn": ["1. e4 *", '[a "b"]\n\n1. e4 *', '[A "b"]\n\n1. e9 *', '[A "b"]\n\n1. e4', '[A "b"]\n\ne4 *', '[A "b"]\n\n1. e8 *'],
-    "phone": ["123", "+0123456789", "+1234", "(115) 555-2671", "415 555 2671", "+1234567890123456"],
+    "pgn": ["1. e4 e5", '[a "b"]\n\n1. e4 *', '[A "b"]\n\n1. e9 *', '[A "b"]\n\n1. e4', '[A "b"]\n\ne4 *', '[A "b"]\n\n1. e8 *'],
+    "phone": ["123", "+0123456789", "+1234", "(115) 555-2671", "415  555 2671", "+1234567890123456"],
     "python": [
         "x = \n", "if x:\npass\n", "  x = 1\n", "x = 1", "def f(a=1, b): pass\n", "f(a=1, b)\n", "1 = x\n", "f() = 1\n",
         "x +\n", "for x in y: \n", "try:\n    pass\n", "class = 1\n", "if a:\n  b\n c\n", "x = (1\n", "return return\n",
@@ -140,10 +149,10 @@ BAD: dict[str, list[str]] = {
         "a.b. = 1", "{a = 1}", "a = True", "a = {b = 1,}",
     ],
     "unified_diff": ["--- a\n", "--- a\n+++ b\n", "+++ b\n--- a\n@@ -1 +1 @@\n-a\n", "--- a\n+++ b\n@@ -1 +1 @@\n?\n", "x"],
-    "url": ["example.org", "http://", "http://a", "http://x.org:99999", "http://x.org/a b", "http://x.org/%zz", "gopher://x.org",
+    "url": ["example.org", "http://", "http://a_b", "http://x.org:99999", "http://x.org/a b", "http://x.org/%zz", "gopher://x.org",
             "http://256.1.1.1", "http://[1]"],
     "xml": ["", "<feed>", "<feed></item>", "<feed>&x;</feed>", "<feed><</feed>", "<a/>", '<feed id="1" id="2"/>', "<feed/><feed/>",
             "<feed><!-- a -- b --></feed>", "x<feed/>"],
     "yaml": ["", "a:1\n", "a: 1", "a: 1\n  b: 2\n", "a:\n- 1\n b: 2\n", "a: b: c\n", "- a\nb: c\n", "a: [1, 2]\n", "\ta: 1\n",
-             "a:\nb: 1\n"],
+             "a: b: c\n", "a: b #c\n", "d: 2023-02-29\n"],
 }  # fmt: skip
