@@ -187,6 +187,8 @@ LabelState = Digits | EndedLabel | UnknownLabel
 
 def label_state(rx: Rx) -> LabelState | None:
     """The state of the A-label that `rx` is in the middle of; None if it is in none, or other conditions hold beside it."""
+    if not _begins_in_label(rx):
+        return None
     found: LabelState | None = None
     stack = [rx]
     while stack:
@@ -202,6 +204,20 @@ def label_state(rx: Rx) -> LabelState | None:
         elif node.flags & BOOLEAN:
             return None
     return found
+
+
+def _begins_in_label(rx: Rx) -> bool:
+    """Whether some part of `rx`, empty or not, is in the middle of an A-label: most are in none, and emptiness is dear."""
+    stack = [rx]
+    while stack:
+        node = stack.pop()
+        if node.kind == UNION:
+            stack += node.a
+        elif node.kind == CONCAT:
+            stack.append(node.a)
+        elif node.kind == UNFOLD and isinstance(node.a, Digits | EndedLabel | UnknownLabel):
+            return True
+    return False
 
 
 def with_label(rx: Rx, state: LabelState) -> Rx:
