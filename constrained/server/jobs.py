@@ -13,9 +13,10 @@ from constrained.replies import ReplyPlan
 from constrained.server.answers import Answer, started
 from constrained.server.errors import ApiError, as_api_error
 from constrained.server.grammars import AskedGrammar, check_size
-from constrained.server.parameters import GuidedParameters
+from constrained.server.parameters import GuidedParameters, SamplingParameters
 from constrained.server.state import ServerState
 from constrained.tools import Tool, read_tools
+from engine.sampling import SamplingError
 from grammars.effort import bounded
 from grammars.values.tool_calls import ToolChoice
 
@@ -99,6 +100,9 @@ async def queued(
         refused = as_api_error(error)
         if isinstance(error, BudgetError):  # one of another size than the answer's is that of the thoughts
             refused.param = max_param if error.max_tokens in (None, limit) else "reasoning.max_tokens"
+        elif isinstance(error, SamplingError):  # its message begins with the name, which is the parameter's
+            name = str(error).partition(" ")[0]
+            refused.param = name if name in SamplingParameters.model_fields else None
         raise refused from error
     return Job(answers, len(plan.ids), state)
 

@@ -124,6 +124,10 @@ class SamplingParameters(Parameters):
         )
 
 
+BACKENDS = ("auto", "xgrammar", "guidance", "outlines", "lm-format-enforcer")
+"""Names that clients of vLLM know; with options behind a colon."""
+
+
 class GuidedParameters(SamplingParameters):
     """Grammars under the names that vLLM's users send."""
 
@@ -133,8 +137,17 @@ class GuidedParameters(SamplingParameters):
     guided_choice: list[str] | None = None
     guided_grammar: str | None = None
     guided_whitespace_pattern: str | None = None
+    guided_decoding_backend: str | None = None
     stop: str | list[str] | None = None
     priority: int = 0
+
+    @field_validator("guided_decoding_backend")
+    @classmethod
+    def _known_backend(cls, value: str | None) -> str | None:
+        """Which engine was to hold a grammar says nothing of its language; there is one here."""
+        if value is not None and value.partition(":")[0] not in BACKENDS:
+            raise ValueError(f"there are {', '.join(BACKENDS)}")
+        return value
 
     @field_validator("stop")
     @classmethod
@@ -174,7 +187,6 @@ UNSUPPORTED: dict[str, tuple[tuple[Any, ...], str]] = {
     "stop_token_ids": (([],), "give texts in stop"),
     "best_of": ((1,), "ask for n answers"),
     "use_beam_search": ((False,), "answers are drawn"),
-    "guided_decoding_backend": ((), "there is one, this project's own"),
     "skip_special_tokens": ((True,), "special tokens are no text"),
     "spaces_between_special_tokens": ((True,), "special tokens are no text"),
     "truncate_prompt_tokens": ((), "send what is to be read"),

@@ -44,7 +44,7 @@ FIELDS: dict[str, dict[str, Any]] = {
     "temperature": {"temperature": 0, "max_tokens": 8},
     "top_p top_k min_p": {"top_p": 0.5, "top_k": 4, "min_p": 0.1, "max_tokens": 12},
     "guided_json": {"guided_json": PERSON},
-    "guided_regex": {"guided_regex": "[ab]{3}"},
+    "guided_regex": {"guided_regex": "[ab]{3}", "guided_decoding_backend": "xgrammar:disable-any-whitespace"},
     "guided_choice": {"guided_choice": ["yes", "no"]},
     "guided_grammar": {"guided_grammar": LARK},
     "guided_grammar in GBNF": {"guided_grammar": GBNF},
@@ -198,7 +198,7 @@ RESPONSES: dict[str, dict[str, Any]] = {
     "reasoning and tools": {"reasoning": {"max_tokens": 20}, "tools": [KEEP], "tool_choice": "required", "max_output_tokens": 150},
     "instructions": {"instructions": "Be brief.", "max_output_tokens": 5},
     "sampling": {"temperature": 0.5, "top_p": 0.9, "max_output_tokens": 9},
-    "guided_regex": {"guided_regex": "[ab]{3}"},
+    "guided_regex": {"guided_regex": "[ab]{3}", "guided_decoding_backend": "xgrammar:disable-any-whitespace"},
     "stop": {"stop": ["a", "e", "1"], "max_output_tokens": 40},
     "metadata": {"metadata": {"a": "b"}, "user": "u", "store": False, "truncation": "disabled", "max_output_tokens": 3},
 }  # fmt: skip
