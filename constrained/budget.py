@@ -13,11 +13,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from constrained.automata.stacks import UNKNOWN, pushed
 from constrained.errors import BudgetError
 from constrained.kernels import survey as s
 from constrained.kernels import tables as t
@@ -42,6 +43,18 @@ _MOST_REMEMBERED = 64
 """Masks near the budget that are remembered, for texts that are gone back to."""
 _A_LOOK = 1_000
 """Steps after which the clock is looked at in any case (`grammars.effort`)."""
+
+
+class Near(NamedTuple):
+    """The tokens that may come too near to a budget, as `constrained.kernels.survey` lists them."""
+
+    ranges: NDArray[np.int32]
+    kinds: NDArray[np.int32]
+
+    def tokens(self, kind: int, ids: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Those of one kind."""
+        of_it = self.ranges[self.ranges[:, s.R_KIND] == kind]
+        return np.concatenate([ids[first:last] for first, last, _ in of_it.tolist()])
 
 
 class Budget:
@@ -171,9 +184,9 @@ class Budget:
                 fitting = []
                 self._leave_ends(matcher, row)
             elif not self.is_far(matcher, number):
-                over = self._near(matcher)
+                near = self._near(matcher)
                 with bounded(steps=_MOST_STEPS):
-                    self._restrict(matcher, row, over)
+                    self._restrict(matcher, row, near)
                     fitting = [token for token in doubtful if self.fits(matcher, token)]
                 spend(_A_LOOK)  # searches that the time has cut short say nothing
             else:
@@ -196,13 +209,13 @@ class Budget:
         np.bitwise_or.at(row, allowed >> 5, np.uint32(1) << (allowed & 31).astype(np.uint32))
         self._unrestricted = False
 
-    def _near(self, matcher: Matcher) -> NDArray[np.int32]:
+    def _near(self, matcher: Matcher) -> Near:
         """What `_survey` lists as over the budget; the next token of the plan is noted."""
         self._looks_left = _MOST_LOOKED_AT
         self._textual = set()
         length = len(self._plans)
         left = self.left(length)
-        _, over = self._survey(matcher, left - 2, in_tokens=True)
+        _, near = self._survey(matcher, left - 2, in_tokens=True)
         plan = self._plan(length)
         if plan is None or len(plan) + 1 > left:
             plan = self._witness(matcher)
@@ -211,32 +224,36 @@ class Budget:
             if length:
                 self._plans[length - 1] = plan
         self._kept = plan[0] if plan and len(plan) + 1 <= left else -1
-        return over
+        return near
 
-    def _restrict(self, matcher: Matcher, row: NDArray[np.uint32], over: NDArray[np.int32]) -> None:
+    def _restrict(self, matcher: Matcher, row: NDArray[np.uint32], near: Near) -> None:
+        """Most tokens lead to few configurations: each of these is judged once, for all of its tokens."""
         left = self.left(len(self._plans))
-        tokens = over[:, 0]
-        over = over[(row[tokens >> 5] >> (tokens & 31) & 1).astype(bool) & (tokens != self._kept)]
-        # Most tokens lead to few configurations: each of these is judged once, for all of its tokens.
-        known = over[:, 2] >= 0
-        dropped = self._late(matcher, over[~known])
-        over = over[known]
-        first = _first_alike(over)
-        fits = np.ones(len(over), dtype=bool)
-        for index in np.flatnonzero(first == np.arange(len(over))).tolist():
-            needed = self._tokens_needed(matcher, int(over[index, 1]), int(over[index, 2]))
-            fits[index] = needed + 1 <= left - 1
+        ids = matcher.store.tokens.token_ids
+        allowed: NDArray[np.uint8] = np.zeros(len(near.kinds), dtype=np.uint8)
+        s.note_allowed(row, ids, near.ranges, self._kept, allowed)
+        late: NDArray[np.uint8] = np.zeros(len(near.kinds), dtype=np.uint8)
+        dropped: list[int] = []
+        for number in np.flatnonzero(allowed).tolist():
+            state, cell, own, *returns = near.kinds[number].tolist()
+            stack = None if cell < 0 else self._stack_of(matcher, cell, returns[:own])
+            needed = FAR if cell < 0 else self._tokens_needed(state, stack)
+            if needed > left - 2 and own and not self._completions.is_exact(state, stack):
+                needed = FAR  # the tokens say what the frames have read that they have entered
+            late[number] = FAR > needed > left - 2
             if needed == FAR:
-                fits[index] = True
-                dropped += self._late(matcher, over[first == index])
-        late = np.concatenate([np.array(dropped, dtype=np.int64), over[~fits[first], 0].astype(np.int64)])
-        np.bitwise_and.at(row, late >> 5, ~(np.uint32(1) << (late & 31).astype(np.uint32)))
+                tokens = near.tokens(number, ids)
+                in_row = (row[tokens >> 5] >> (tokens & 31).astype(np.uint32) & 1).astype(bool) & (tokens != self._kept)
+                dropped += self._late(matcher, state, tokens[in_row].tolist())
+        s.take_out(row, ids, near.ranges, self._kept, late)
+        for token in dropped:
+            row[token >> 5] &= ~np.uint32(1 << (token & 31))
 
-    def _late(self, matcher: Matcher, over: NDArray[np.int32]) -> list[int]:
-        """Of tokens that are judged one by one, those that cannot finish in time."""
+    def _late(self, matcher: Matcher, state: int, tokens: list[int]) -> list[int]:
+        """Of tokens that lead to `state` and are judged one by one, those that cannot finish in time."""
         return [
             token
-            for token, state, _ in over.tolist()
+            for token in tokens
             if (self._looks_left <= 0 and state in self._textual) or not self.fits(matcher, token)
         ]
 
@@ -259,12 +276,19 @@ class Budget:
         except LimitExceeded:
             return False  # how it could end is not known
 
-    def _tokens_needed(self, matcher: Matcher, state: int, cell: int) -> int:
+    def _tokens_needed(self, state: int, stack: Stack) -> int:
         """Tokens to the end from a configuration whose text is not known, where that makes no difference; else too many."""
         try:
-            return self._completions.tokens_at_most(state, matcher.stack(cell))
+            return self._completions.tokens_at_most(state, stack)
         except LimitExceeded:
             return FAR
+
+    def _stack_of(self, matcher: Matcher, cell: int, own: Sequence[int] = ()) -> Stack:
+        """The stack from `cell` down, below frames with the return states `own`, from the top down; its text is not known."""
+        stack = matcher.stack(cell)
+        for then in reversed(own):
+            stack = pushed(matcher.store.machine, then, stack, UNKNOWN)
+        return stack
 
     def _plan(self, length: int) -> Tokens | None:
         return self._plans[length - 1] if length else self._first_plan
@@ -293,12 +317,12 @@ class Budget:
             stack = stack[1]
         return min(total, FAR)
 
-    def _survey(self, matcher: Matcher, limit: int, *, in_tokens: bool) -> tuple[int, NDArray[np.int32]]:
+    def _survey(self, matcher: Matcher, limit: int, *, in_tokens: bool) -> tuple[int, Near]:
         """(largest need, what is over the limit), the frames below measured in tokens or in bytes."""
         state, cell, top = matcher.position()
         completions, store = self._completions, matcher.store
         machine = store.machine
-        registers = np.zeros(9, dtype=np.int64)
+        registers = np.zeros(s.REGISTERS, dtype=np.int64)
         registers[s.V_STATE], registers[s.V_CELL], registers[s.V_TOP] = state, cell, top
         registers[s.V_LIMIT] = limit
         matcher.reserve_cells()
@@ -307,15 +331,19 @@ class Budget:
                 cells = matcher.cells
                 if self._cell_costs.shape[0] < cells.shape[0]:
                     self._cell_costs = np.zeros(cells.shape[0], dtype=np.int32)
-                    registers[s.V_NODE] = 0
-                if registers[s.V_NODE] == 0:
+                    registers[s.V_DEPTH] = 0
+                if registers[s.V_DEPTH] == 0:
                     self._measure_stack(matcher, cell, in_tokens=in_tokens)
                 status = s.survey(
-                    machine.states, machine.maps, machine.actions, machine.memo, cells, store.tokens.trie, store.tokens.token_ids,
-                    completions.frames, completions.costs, self._cell_costs, completions.over, registers,
+                    machine.states, machine.maps, machine.actions, machine.memo, cells, machine.loops,
+                    store.tokens.nodes, store.tokens.bytes, store.tokens.below, completions.frames, completions.costs,
+                    self._cell_costs, completions.ranges, completions.kinds, registers,
                 )  # fmt: skip
                 if status == t.OK:
-                    return int(registers[s.V_MOST]), completions.over[: int(registers[s.V_FOUND])].copy()
+                    return int(registers[s.V_MOST]), Near(
+                        completions.ranges[: int(registers[s.V_RANGES])].copy(),
+                        completions.kinds[: int(registers[s.V_KINDS])].copy(),
+                    )
                 missing = int(registers[s.V_DETAIL])
                 if status == t.UNKNOWN_COST:
                     completions.cost(missing if missing >= 0 else -1 - missing)
@@ -339,25 +367,8 @@ class Budget:
             then = int(cells[cell, t.C_RETURN])
             total += completions.cost(then if then >= 0 else -1 - then)
             if in_tokens and then >= 0:
-                total = min(total, self._tokens_needed(matcher, then, int(cells[cell, t.C_NEXT])))
+                total = min(total, self._tokens_needed(then, self._stack_of(matcher, int(cells[cell, t.C_NEXT]))))
             self._cell_costs[cell] = min(total, FAR)
-
-
-def _first_alike(over: NDArray[np.int32]) -> NDArray[np.int64]:
-    """For each row of (token, state, cell), the index of one that stands for all with its state and cell.
-
-    In most cases a state has one cell, and a look-up by state costs a tenth of sorting.
-    """
-    if not len(over):
-        return np.zeros(0, dtype=np.int64)
-    states, cells = over[:, 1], over[:, 2]
-    by_state = np.empty(int(states.max()) + 1, dtype=np.int64)
-    by_state[states] = np.arange(len(over))
-    found = by_state[states]
-    if np.array_equal(cells[found], cells):
-        return found
-    _, index, inverse = np.unique(states.astype(np.int64) << 32 | cells, return_index=True, return_inverse=True)
-    return np.asarray(index[inverse], dtype=np.int64)
 
 
 def _too_small(max_tokens: int, needed: int) -> BudgetError:

@@ -5,6 +5,9 @@ Strings whose next characters fall into the same sets have the same class map; o
 
 from __future__ import annotations
 
+from typing import Any
+
+from constrained.automata import code_points
 from constrained.automata.code_points import Ranges, expand_continuation, expand_rest, spelling
 from constrained.automata.machine import Machine
 from constrained.automata.transitions import Transitions
@@ -88,6 +91,23 @@ def expand_led(machine: Machine, classes: CharacterClasses, states: tuple[int, .
     if all(index == first for _, _, index in pieces):
         return expand_rest(machine, size, tuple([(low, high) for low, high, _ in pieces]), states[first])
     return expand_continuation(machine, size, tuple([(low, high, states[index]) for low, high, index in pieces]))
+
+
+def bytes_of_character(key: tuple[Any, ...]) -> tuple[int, frozenset[int]] | None:
+    """Of the key of a state inside a character: the bytes that are left of it, and the states after it; None of others."""
+    kind = key[0]
+    if kind is expand_rest:
+        size, states = key[1], frozenset((key[3],))
+    elif kind is code_points.expand_led:
+        size, states = spelling(key[1]).leads[key[3]][2], frozenset((key[2],))
+    elif kind is expand_continuation:
+        size, states = key[1], frozenset(state for _, _, state in key[2])
+    elif kind is expand_led:
+        size, pieces = key[1].leads[key[3]]
+        states = frozenset(key[2][index] for _, _, index in pieces)
+    else:
+        return None
+    return {64: 1, 4096: 2, 262144: 3}[size], states
 
 
 def _lead_pieces(sets: tuple[Rx, ...]) -> dict[int, tuple[int, tuple[tuple[int, int, int], ...]]]:

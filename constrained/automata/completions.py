@@ -14,6 +14,7 @@ from typing import Any
 from constrained.automata.a_labels import OPEN_STATES, certain, is_label
 from constrained.automata.configurations import PASSED_ON, ConfigurationBounds
 from constrained.automata.frame_costs import WayOut
+from constrained.automata.known_texts import KnownTexts
 from constrained.automata.lower_bounds import FAR, LowerBounds
 from constrained.automata.machine import Machine, expand_literal
 from constrained.automata.outlines import Outlines
@@ -56,6 +57,7 @@ class Completions:
         self._outlines = Outlines(machine)
         self._spellable = spellable
         self._any_key = False
+        self.known = KnownTexts()
 
     def shortest(self, state: int, stack: Stack, *, thorough: bool = False) -> bytes:
         """One shortest text that leads from the configuration to the end of a sentence.
@@ -65,9 +67,25 @@ class Completions:
         Raises:
             LimitExceeded: none was found either.
         """
-        known = self._outlined(state, stack)
+        if self._any_key:
+            return self._found(state, stack, thorough=thorough)
+        there = self.known.get((state, stack))
+        if there is not None and (there.is_shortest or not thorough):
+            return there.text
+        text = self._found(state, stack, thorough=thorough)
+        self.known.note((state, stack), text, is_shortest=False)
+        return text
+
+    def _found(self, state: int, stack: Stack, *, thorough: bool) -> bytes:
+        """`shortest`, where it is not known."""
+        passed: list[tuple[int, tuple[int, Stack]]] = []
+        known = self._outlined(state, stack, passed)
         if known is not None:
-            if len(known) <= ConfigurationBounds(self._bounds).of(state, stack) or is_label(self._machine, state):
+            if len(known) <= ConfigurationBounds(self._bounds).of(state, stack):
+                if not self._any_key:
+                    self.known.note_rests(known, passed, is_shortest=True)
+                return known
+            if is_label(self._machine, state):
                 return known
             steps = _MOST_STEPS if thorough else _STEPS_TO_IMPROVE
             found = self._search(state, stack, steps=steps, below=len(known))
@@ -92,12 +110,24 @@ class Completions:
         found = self._search(state, stack, steps=_FEW_STEPS)
         return None if found is None else found[0]
 
-    def _outlined(self, state: int, stack: Stack) -> bytes | None:
-        """A way to the end that leaves frame after frame as its shapes say; None where that is not known."""
+    def _outlined(
+        self, state: int, stack: Stack, passed: list[tuple[int, tuple[int, Stack]]] | None = None
+    ) -> bytes | None:
+        """A way to the end that leaves frame after frame as its shapes say; None where that is not known.
+
+        The configurations that it goes through are appended to `passed`, with how many bytes have been read there.
+        """
         done = self._machine.done
         bounds = ConfigurationBounds(self._bounds)
         parts: list[bytes] = []
+        read = 0
         for _ in range(_MOST_ROUNDS):
+            there = None if self._any_key else self.known.get((state, stack))
+            if there is not None:
+                data = b"".join([*parts, there.text])
+                return data if self._spellable.issuperset(data) else None
+            if passed is not None:
+                passed.append((read, (state, stack)))
             if state == done and stack is None:
                 data = b"".join(parts)
                 return data if self._spellable.issuperset(data) else None
@@ -110,6 +140,7 @@ class Completions:
                     return None
                 text, state, stack = found
             parts.append(text)
+            read += len(text)
         return None
 
     def way_out(self, state: int, cost: Callable[[int], int]) -> WayOut | None:
@@ -228,6 +259,7 @@ class Completions:
         closed: set[tuple[int, Stack]] = set()
         alike: dict[Any, int] = {}
         order = 0
+        may_meet = not leave and not self._any_key and eagerness == 1
         while queue:
             _, _, _, node = heapq.heappop(queue)
             if node in closed:
@@ -237,16 +269,25 @@ class Completions:
             if kind is not None:
                 alike[kind] = alike.get(kind, 0) + 1
                 if alike[kind] > _MOST_ALIKE:
+                    may_meet = False  # what is found is short, and not known to be a shortest one
                     continue
             if len(closed) > steps:
                 break
             spend()
             if (depth_of(node[1]) <= ground) if leave else (node[0] == self._machine.done and node[1] is None):
+                if may_meet:
+                    self._note_path(came, node, b"")
                 return _path(came, node), *node
+            there = self.known.get(node) if may_meet else None
+            if there is not None and there.is_shortest:
+                self._note_path(came, node, there.text)
+                return _path(came, node) + there.text, self._machine.done, None
             for label, after in self._steps(*node):
                 cost = spent[node] + len(label)
                 if cost < spent.get(after, FAR):
                     left = bounds.of(*after)
+                    if may_meet and (there := self.known.get(after)) is not None and there.is_shortest:
+                        left = len(there.text)
                     if left >= FAR or cost + left >= below:
                         continue
                     if leave:
@@ -257,6 +298,20 @@ class Completions:
                     # of equally good ones the furthest along first, and of those the latest
                     heapq.heappush(queue, (cost + eagerness * left, left, -order, after))
         return None
+
+    def _note_path(
+        self,
+        came: dict[tuple[int, Stack], tuple[tuple[int, Stack], bytes] | None],
+        node: tuple[int, Stack],
+        rest: bytes,
+    ) -> None:
+        """Keep what a shortest completion, of which `rest` is what is left at `node`, is for those before it."""
+        step: tuple[tuple[int, Stack], bytes] | None = node, b""
+        while step is not None:
+            node, label = step
+            rest = label + rest
+            self.known.note(node, rest, is_shortest=True)
+            step = came[node]
 
     def _without_texts(self, state: int, stack: Stack) -> Any:
         """The configuration without the texts of keys and items; None if there are none."""

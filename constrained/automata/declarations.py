@@ -43,7 +43,7 @@ class Declarations:
     def loop_wide(self, state: int, flags: int = ALL_WIDE) -> None:
         """Declare that characters outside ASCII lead back to `state`, or to what soon cannot be told from it.
 
-        `flags`: all of them, or MOST_WIDE, all but some of `tables.WIDE_SPACES`.
+        `flags`: all of them, or MOST_WIDE, all but some of `tables.WIDE_SPACES`; with SAME_WIDE, to `state` itself.
         """
         self.loops[state, L_KNOWN] |= np.uint64(flags)
 

@@ -18,6 +18,13 @@ if TYPE_CHECKING:
     from constrained.automata.stacks import Stack
 
 
+def is_of_one_text(machine: Machine, state: int) -> bool:
+    """Whether the cost of a state is that of one text, and makes no allowance for texts that are not known."""
+    if machine.key(state)[0] is expand_literal:
+        return True
+    return not machine.is_open(state) and forgetful(machine, state) == state and not wants_new_key(machine, state)
+
+
 class WayOut:
     """A way out of a frame, and the states of the frame that it goes through.
 
@@ -51,7 +58,7 @@ class WayOut:
         if stack != self.ground:
             return False
         cost = self._cost(state)
-        if cost >= 0 and self._is_exact(state):
+        if cost >= 0 and is_of_one_text(self._machine, state):
             self.read, self.rest = self.read + at, cost
             return True
         self._passed.append((state, self.read + at))
@@ -65,11 +72,4 @@ class WayOut:
 
     def costs(self) -> list[tuple[int, int]]:
         """(state, bytes to the end of the frame) of the states that it goes through."""
-        return [(state, self.length - read) for state, read in self._passed if self._is_exact(state)]
-
-    def _is_exact(self, state: int) -> bool:
-        """Whether the cost of a state is that of one text, and makes no allowance for texts that are not known."""
-        machine = self._machine
-        if machine.key(state)[0] is expand_literal:
-            return True
-        return not machine.is_open(state) and forgetful(machine, state) == state and not wants_new_key(machine, state)
+        return [(state, self.length - read) for state, read in self._passed if is_of_one_text(self._machine, state)]

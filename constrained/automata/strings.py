@@ -25,6 +25,7 @@ from constrained.automata.machine import Machine
 from constrained.automata.outcomes import outcome_of
 from constrained.automata.transitions import Transitions
 from constrained.kernels import tables as t
+from constrained.kernels.branches import ALL_WIDE, SAME_WIDE
 from constrained.kernels.tables import goto, pop_after
 from grammars.json_schema.formats.alabels import Digits, label_state
 from grammars.regular import (
@@ -166,7 +167,8 @@ def expand_string(machine: Machine, canonical: bool, languages: Languages) -> Tr
         if classes.wide >= 0:
             own = machine.state((expand_string, canonical, languages))
             if _is_same(machine, states[classes.wide], own):
-                machine.loop_wide(own, classes.wide_flags)
+                same = states[classes.wide] == own and classes.wide_flags == ALL_WIDE
+                machine.loop_wide(own, classes.wide_flags | (SAME_WIDE if same else 0))
         escapes = classes.needed or (classes.needless and not canonical)
     else:
         made = Transitions()
@@ -176,7 +178,8 @@ def expand_string(machine: Machine, canonical: bool, languages: Languages) -> Tr
         if sum([high - max(low, 0x80) + 1 for low, high, _ in wide]) == WIDE_CHARACTERS:
             own = machine.state((expand_string, canonical, languages))
             if all([_is_same(machine, state, own) for _, _, state in wide]):
-                machine.loop_wide(own)
+                same = all([state == own for _, _, state in wide])
+                machine.loop_wide(own, ALL_WIDE | (SAME_WIDE if same else 0))
         escapes = bool(escapable(pieces, canonical))
     free = free_texts(languages)
     if free is not None:

@@ -8,13 +8,17 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from constrained.automata.character_classes import bytes_of_character
 from constrained.automata.completions import Completions
 from constrained.automata.configurations import COSTS
+from constrained.automata.frame_costs import is_of_one_text
+from constrained.automata.machine import expand_literal
 from constrained.automata.scalars import numbers_at_hand
 from constrained.automata.settling import doubted, forgetful, wants_new_key
 from constrained.automata.stacks import Stack
 from constrained.automata.strings import expand_string, plain_length
 from constrained.automata.waits import outcomes
+from constrained.kernels import survey as s
 from constrained.kernels.survey import FAR
 from constrained.masks.row_store import RowStore
 from constrained.vocabulary import Trie, Vocabulary
@@ -24,6 +28,7 @@ from grammars.regular import shortest_length
 
 _ALL_ASCII = 128
 """With so many bytes that are tokens by themselves, the printable ones are among them."""
+_ALL_BYTES = 256
 _MOST_KEPT = 20_000
 _NEW_KEY = 4
 """Bytes by which a key can have to be longer than the shortest because others have come before (there are 95^4 of them)."""
@@ -41,7 +46,7 @@ class CompletionStore:
     Attributes:
         costs: int32[states], bytes from a state to the end of its frame, -1 where not computed yet.
         growth: for a row, by how many bytes its worst token raises the need of a configuration.
-        frames, over: scratch of the survey kernel.
+        frames, ranges, kinds: scratch of the survey kernel.
     """
 
     def __init__(self, store: RowStore, vocabulary: Vocabulary) -> None:
@@ -52,9 +57,10 @@ class CompletionStore:
         self._search = Completions(store.machine, frozenset(self._spellable))
         self.costs: NDArray[np.int32] = np.full(store.limits.states, -1, dtype=np.int32)
         self.growth: dict[int, int] = {}
-        self.frames: NDArray[np.int32] = np.zeros((store.machine.horizon + 2, 3), dtype=np.int32)
-        self.over: NDArray[np.int32] = np.empty((len(store.tokens.token_ids) + 1, 3), dtype=np.int32)
-        self._texts: OrderedDict[tuple[int, Stack], bytes] = OrderedDict()
+        self.frames: NDArray[np.int32] = np.zeros((store.machine.horizon + 2, s.FRAME_COLUMNS), dtype=np.int32)
+        most = len(store.tokens.token_ids) + 1
+        self.ranges: NDArray[np.int32] = np.empty((most, s.RANGE_COLUMNS), dtype=np.int32)
+        self.kinds: NDArray[np.int32] = np.empty((most, s.KIND_COLUMNS), dtype=np.int32)
         self._enough: OrderedDict[tuple[int, Stack], int] = OrderedDict()
         self._tokens: OrderedDict[tuple[int, Stack], tuple[int, ...]] = OrderedDict()
 
@@ -64,13 +70,11 @@ class CompletionStore:
 
     def text(self, state: int, stack: Stack) -> bytes:
         """One shortest completion of a configuration."""
-        found = self._texts.get((state, stack))
-        if found is None:
-            with self._machine.lock, self._machine.timed:
-                found = self._texts[state, stack] = self._search.shortest(state, stack)
-            while len(self._texts) > _MOST_KEPT:
-                self._texts.popitem(last=False)
-        return found
+        known = self._search.known.get((state, stack))
+        if known is not None:
+            return known.text
+        with self._machine.lock, self._machine.timed:
+            return self._search.shortest(state, stack)
 
     def tokens(self, state: int, stack: Stack) -> tuple[int, ...]:
         """The fewest tokens that spell a shortest completion, without the end token.
@@ -93,7 +97,7 @@ class CompletionStore:
         found = self._spelled_in_tokens(data)
         if len(found) >= len(known):
             return known
-        self._texts[state, stack], self._tokens[state, stack] = data, found
+        self._tokens[state, stack] = found
         return found
 
     def _spelled_in_tokens(self, data: bytes) -> tuple[int, ...]:
@@ -102,9 +106,13 @@ class CompletionStore:
             raise LimitExceeded(f"the vocabulary has no tokens for the completion {data[:80]!r}")
         return tuple(spelled)
 
+    def is_exact(self, state: int, stack: Stack) -> bool:
+        """Whether what a configuration needs does not depend on which keys or items have come."""
+        return (stack is None or len(stack) == 2) and not wants_new_key(self._machine, state)
+
     def tokens_at_most(self, state: int, stack: Stack) -> int:
         """Tokens that are enough to complete a configuration in which it may not be known which keys have come."""
-        if (stack is None or len(stack) == 2) and not wants_new_key(self._machine, state):
+        if self.is_exact(state, stack):
             return len(self.tokens(state, stack))
         found = self._enough.get((state, stack))
         if found is None:
@@ -160,6 +168,13 @@ class CompletionStore:
         if numbers:
             return min(map(self._spelled, numbers))
         key = self._machine.key(state)
+        if key[0] is expand_literal:
+            _, data, then, offset = key
+            return self._spelled(data[offset:]) + self.cost(then) if is_of_one_text(self._machine, then) else None
+        if len(self._spellable) == _ALL_BYTES and (left := bytes_of_character(key)) is not None:
+            size, states = left
+            if 0 not in states and all(is_of_one_text(self._machine, state) for state in states):
+                return size + min(map(self.cost, states))
         if key[0] is not expand_string or len(key[2]) != 1 or len(self._spellable) < _ALL_ASCII:
             return None
         length = plain_length(key[2][0])

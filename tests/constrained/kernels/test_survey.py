@@ -26,6 +26,11 @@ def test_a_survey_lists_every_token_over_the_limit(
     loaded, machine = Loaded(spec, store.machine), store.machine
     price = st.integers(0, 9)
     prices = {name: data.draw(price) for name in (*spec.edges, *spec.waits)} | {"done": 0}
+    for name in spec.bases:  # which cannot be told from them but by long texts
+        base = name
+        while base in spec.bases:
+            base = spec.bases[base][0]
+        prices[name] = prices[base]
     *_, here = walk(data.draw, spec, 5)
     note(f"{spec}\n{vocabulary.tokens}\n{here}")
     cells, cell, top = loaded.cells(here[1])
@@ -34,15 +39,17 @@ def test_a_survey_lists_every_token_over_the_limit(
     for depth, (then, _) in enumerate(reversed(here[1]), start=1):
         cell_costs[depth] = cell_costs[depth - 1] + prices[then]
     costs = np.full(TINY.states, -1, dtype=np.int32)
-    frames = np.full((machine.horizon + 2, 3), -7, dtype=np.int32)
-    over = np.zeros((len(store.tokens.token_ids) + 1, 3), dtype=np.int32)
-    registers = np.zeros(9, dtype=np.int64)
+    frames = np.full((machine.horizon + 2, s.FRAME_COLUMNS), -7, dtype=np.int32)
+    ids = store.tokens.token_ids
+    ranges = np.zeros((len(ids) + 1, s.RANGE_COLUMNS), dtype=np.int32)
+    kinds = np.zeros((len(ids) + 1, s.KIND_COLUMNS), dtype=np.int32)
+    registers = np.zeros(s.REGISTERS, dtype=np.int64)
     registers[s.V_STATE], registers[s.V_CELL], registers[s.V_TOP] = loaded.state(here[0]), cell, top
     registers[s.V_LIMIT] = limit
     while True:
         status = s.survey(
-            machine.states, machine.maps, machine.actions, machine.memo, cells, store.tokens.trie, store.tokens.token_ids, frames,
-            costs, cell_costs, over, registers,
+            machine.states, machine.maps, machine.actions, machine.memo, cells, machine.loops, store.tokens.nodes,
+            store.tokens.bytes, store.tokens.below, frames, costs, cell_costs, ranges, kinds, registers,
         )  # fmt: skip
         if status == t.OK:
             break
@@ -62,13 +69,31 @@ def test_a_survey_lists_every_token_over_the_limit(
         if after is not None:
             needs[token] = prices[after[0]] + sum(prices[then] for then, _ in after[1])
     assert registers[s.V_MOST] == max(needs.values(), default=0)
-    found = over[: registers[s.V_FOUND]].tolist()
-    assert sorted(token for token, _, _ in found) == sorted(token for token, need in needs.items() if need > limit)
-    for token, state, cell_after in found:
+    ranges = ranges[: registers[s.V_RANGES]]
+    found = [(token, kind) for first, last, kind in ranges.tolist() for token in ids[first:last].tolist()]
+    assert sorted(token for token, _ in found) == sorted(token for token, need in needs.items() if need > limit)
+    for token, kind in found:
+        state, base, own, *returns = kinds[kind].tolist()
         after = spec.run(here, vocabulary.tokens[token] or b"")
         assert after is not None
-        assert loaded.name(state) == after[0]
-        if cell_after >= 0:  # the stack is the matcher's own; otherwise there is a frame of the token's on it
-            assert loaded.configuration(state, cells, cell_after) == after
-        else:
-            assert len(after[1]) >= 1
+        assert prices[loaded.name(state)] == prices[after[0]]
+        if base < 0:  # too many frames of the token's own to be noted
+            assert own == s.MOST_OWN
+            continue
+        frames_of = [(loaded.name(then if then >= 0 else -1 - then), then < 0) for then in returns[:own]]
+        assert (*frames_of, *loaded.configuration(state, cells, base)[1]) == after[1]
+        assert base < top
+
+    row = np.zeros(vocabulary.row_words, dtype=np.uint32)
+    but = data.draw(st.integers(-1, vocabulary.size - 1))
+    allowed = np.zeros(len(kinds), dtype=np.uint8)
+    s.note_allowed(row, ids, ranges, but, allowed)
+    assert not allowed.any()
+    row[:] = 0xFFFFFFFF
+    s.note_allowed(row, ids, ranges, but, allowed)
+    assert set(np.flatnonzero(allowed).tolist()) == {kind for token, kind in found if token != but}
+    late = np.array([data.draw(st.booleans()) for _ in range(registers[s.V_KINDS])], dtype=np.uint8)
+    s.take_out(row, ids, ranges, but, late)
+    left_out = {token for token, kind in found if late[kind] and token != but}
+    for token in range(vocabulary.size):
+        assert bool(row[token >> 5] >> (token & 31) & 1) == (token not in left_out)
