@@ -199,12 +199,14 @@ def prepare() -> None:
     vocabulary = Vocabulary.from_token_bytes([*(bytes([byte]) for byte in range(256)), None], eos_token_ids=[256])
     store = RowStore(vocabulary, Limits(states=10_000, stack_depth=10, bytes=1 << 16))
     grammar = JsonSchema({"properties": {"a": {}}})
-    matcher = Constraint(grammar, vocabulary, store, start_state(store.machine, grammar)).matcher()
+    constraint = Constraint(grammar, vocabulary, store, start_state(store.machine, grammar))
+    matcher = constraint.matcher()
     row = np.empty(vocabulary.row_words, dtype=np.uint32)
     for byte in b'{"a":"b","c":1,"d"':
         matcher.fill_mask(row)
         matcher.accept(byte)
         matcher.fill_mask(row)
+    constraint.matcher(max_tokens=3).fill_mask(row)  # a budget has kernels of its own
     prepare_formats()
 
 

@@ -268,21 +268,24 @@ def matches(rx: Rx, text: str) -> bool:
     return has_scalars_only(text) and _matches(rx, text, 0)
 
 
-def _matches(rx: Rx, text: str, at: int) -> bool:
-    """Whether the rest of `text` from `at` is a word; no derivative is made where one look is enough."""
+def _matches(rx: Rx, text: str, at: int, *, in_parts: bool = True) -> bool:
+    """Whether the rest of `text` from `at` is a word; no derivative is made where one look is enough.
+
+    Parts are looked at one by one before the first derivative only: they come again behind each, and more of them.
+    """
     while True:
         kind, left = rx.kind, len(text) - at
         if kind == COMPLEMENT:
-            return not _matches(rx.a, text, at)
+            return not _matches(rx.a, text, at, in_parts=in_parts)
         if left < rx.low or (rx.high is not None and left > rx.high):
             return False
         if kind == LITERAL:
             return text.endswith(rx.a, at)
         if kind == WORDS:
             return is_listed(rx, text[at:])
-        if kind == UNION:
+        if kind == UNION and in_parts:
             return any([_matches(part, text, at) for part in rx.a])
-        if kind == INTERSECT:
+        if kind == INTERSECT and in_parts:
             return all([_matches(part, text, at) for part in rx.a])
         if kind == REPEAT and rx.a.kind == CHARS:
             return all([contains(rx.a, ord(char)) for char in text[at:]])
@@ -290,3 +293,4 @@ def _matches(rx: Rx, text: str, at: int) -> bool:
             return rx.nullable
         rx = derivative(rx, ord(text[at]))
         at += 1
+        in_parts = False

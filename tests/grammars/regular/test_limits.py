@@ -110,3 +110,11 @@ def test_a_shortest_password_is_found() -> None:
     rx = parse(r"(?=.*\d)(?=.*[a-z])(?=.*[A-Z])(?=.*[^\w]).{8,64}")
     word = shortest(rx)
     assert word is not None and len(word) == 8 and matches(rx, word)
+
+
+def test_long_texts_are_held_against_alternatives_that_come_again_and_again() -> None:
+    rx = parse(".*a.{3}|.*b.{5}")
+    text = "ab" * 1000
+    assert matches(rx, text)
+    assert not matches(rx, text + "cccccc")
+    assert matches(complement(rx), text + "cccccc")
