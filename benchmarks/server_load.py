@@ -1,15 +1,17 @@
 """What the server costs, and what requests cost each other.
 
-    python benchmarks/server_load.py [--only overhead ttft schema hostile] [--rounds 3] [--requests 64] [--model M | --small]
+    python benchmarks/server_load.py [--only overhead ttft schema hostile] [--rounds 3] [--requests 64] [--span 100] [--small]
 
 Sides take turns in one run; a figure is the median of the rounds' ratios, so that what else the machine does matters little.
 
 overhead: the same requests, each under a JSON Schema, by `LLM.generate_batch` in a process without a server, and by as many clients
-    of `constrained serve`, streamed and not: output tokens per second by the server's over those of the batch.
+    of `constrained serve`, streamed and not: output tokens per second by the server's over those of the batch, by the clock and by
+    the processes' computing, which says more on a machine that is busy otherwise.
 ttft: the time to the first token of a small request alone, and while 15 long ones run.
 schema: 15 streams; a request with a schema of 200 properties that nobody has sent before comes in the middle of a span of tokens.
     p95 of the time between the tokens of the 15 within that span, against the spans without one on both sides of it, and against
-    the same request under a schema that is known.  The request ends after its first tokens, so that what is measured is its coming.
+    the same request under a schema that is known.  The request ends after `--schema-tokens`, by default its first four, so that
+    what is measured is its coming.
 hostile: 15 streams, and two clients that send schemas made to hurt, one after the other; p95 and the largest time between the
     tokens of the 15, against spans without them.
 """
@@ -31,6 +33,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+import psutil
 from plain_client import Answer
 from served import served
 from small_model import write_small_model
@@ -68,35 +71,44 @@ def batches(pipe: Connection, model: str | None, tokens: int) -> None:
     llm = LLM(model)
     while given := pipe.recv():
         asked = [with_schema(prompt, read_schema(PERSON).description) for prompt in given]
-        begin = time.perf_counter()
+        begin, computed = time.perf_counter(), time.process_time()
         outputs = llm.generate_batch(asked, PERSON, max_tokens=tokens)
-        pipe.send((sum(len(one.token_ids) for one in outputs), time.perf_counter() - begin))
+        seconds = time.perf_counter() - begin, time.process_time() - computed
+        pipe.send((sum(len(one.token_ids) for one in outputs), *seconds))
 
 
-async def overhead(address: str, options: argparse.Namespace, model: str | None) -> None:
+Rates = tuple[float, float]
+"""Tokens per second, and per second of computing."""
+
+
+async def overhead(address: str, options: argparse.Namespace, model: str | None, process: psutil.Process) -> None:
     ours, theirs = multiprocessing.get_context("spawn").Pipe()
-    process = multiprocessing.get_context("spawn").Process(target=batches, args=(theirs, model, options.tokens))
-    process.start()
+    other = multiprocessing.get_context("spawn").Process(target=batches, args=(theirs, model, options.tokens))
+    other.start()
     form = {"type": "json_schema", "json_schema": {"name": "person", "schema": PERSON}}
     ways: dict[str, dict[str, Any]] = {
         "whole": {}, "streamed": {"stream": True, "stream_options": {"include_usage": True}},
     }  # fmt: skip
 
-    async def server(given: Sequence[str], extra: dict[str, Any]) -> float:
-        bodies = [body(one, response_format=form, max_tokens=options.tokens, **extra) for one in given]
-        begin = time.perf_counter()
-        answers = await asyncio.gather(*(Answer(address, one).send() for one in bodies))
-        counts = await asyncio.gather(*(answer.ended for answer in answers))
-        return sum(counts) / (time.perf_counter() - begin)
+    def computed() -> float:
+        times = process.cpu_times()
+        return times.user + times.system
 
-    async def batch(given: Sequence[str]) -> float:
+    async def server(given: Sequence[str], extra: dict[str, Any]) -> Rates:
+        bodies = [body(one, response_format=form, max_tokens=options.tokens, **extra) for one in given]
+        begin, before = time.perf_counter(), computed()
+        answers = await asyncio.gather(*(Answer(address, one).send() for one in bodies))
+        count = sum(await asyncio.gather(*(answer.ended for answer in answers)))
+        return count / (time.perf_counter() - begin), count / (computed() - before)
+
+    async def batch(given: Sequence[str]) -> Rates:
         ours.send(given)
-        count, seconds = await asyncio.to_thread(ours.recv)
-        return float(count / seconds)
+        count, seconds, of_computing = await asyncio.to_thread(ours.recv)
+        return count / seconds, count / of_computing
 
     await server(texts(2, 0), {})
     await batch(texts(2, 0))
-    ratios: dict[str, list[float]] = {way: [] for way in ways}
+    ratios: dict[str, list[Rates]] = {way: [] for way in ways}
     series = 0
     for number in range(options.rounds):
         shown = []
@@ -104,16 +116,20 @@ async def overhead(address: str, options: argparse.Namespace, model: str | None)
             series += 1
             given = texts(options.requests, series)
             if number % 2:
-                theirs_rate, ours_rate = await batch(given), await server(given, extra)
+                theirs_rates, ours_rates = await batch(given), await server(given, extra)
             else:
-                ours_rate, theirs_rate = await server(given, extra), await batch(given)
-            ratios[way].append(ours_rate / theirs_rate)
-            shown.append(f"{way} {ours_rate:.0f} against {theirs_rate:.0f}")
+                ours_rates, theirs_rates = await server(given, extra), await batch(given)
+            ratios[way].append((ours_rates[0] / theirs_rates[0], ours_rates[1] / theirs_rates[1]))
+            shown.append(f"{way} {ours_rates[0]:.0f} against {theirs_rates[0]:.0f}")
         print(f"overhead: tokens/s, server against generate_batch: {', '.join(shown)}", flush=True)
     ours.send(None)
-    process.join()
+    other.join()
     for way, found in ratios.items():
-        print(f"overhead, {way}: server / generate_batch, median of {len(found)}: {statistics.median(found):.3f}")
+        by_clock, by_computing = (statistics.median(one) for one in zip(*found, strict=True))
+        print(
+            f"overhead, {way}: server / generate_batch, median of {len(found)}: {by_clock:.3f}; "
+            f"tokens for computing: {by_computing:.3f}"
+        )
 
 
 # --- requests beside each other ---------------------------------------------------------------------------------------
@@ -132,7 +148,9 @@ class Streams:
 
     async def _follow(self, number: int) -> None:
         text = f"Tell a long story, number {number}."
+        # Greedy ones would repeat themselves after a while, be guessed, and come several at a time.
         asked = body(text, max_tokens=LONG_TOKENS, logit_bias=NO_END, stream=True)
+        asked |= {"temperature": 1, "seed": number}
         self._answers[number].append(await Answer(self._address, asked).send())
 
     async def flow(self, tokens: int) -> None:
@@ -229,7 +247,7 @@ async def schema(address: str, options: argparse.Namespace) -> None:
         await streams.flow(10)
         if given is not None:
             asked = body(f"{rng.random()} is a number.", max_tokens=3_500, guided_json=given)
-            await first_token(address, asked, more=3)
+            await first_token(address, asked, more=options.schema_tokens - 1)
         await streams.flow(options.span - 10)
         gaps = sorted(streams.gaps(begin, time.perf_counter()))
         return gaps[int(0.95 * len(gaps))]
@@ -292,9 +310,9 @@ async def hostile(address: str, options: argparse.Namespace) -> None:
     print(f"hostile: p95 beside them / without, median of {len(ratios)}: {statistics.median(ratios):.2f}")
 
 
-async def run(address: str, options: argparse.Namespace, model: str | None) -> None:
+async def run(address: str, options: argparse.Namespace, model: str | None, process: psutil.Process) -> None:
     if "overhead" in options.only:
-        await overhead(address, options, model)
+        await overhead(address, options, model, process)
     if "ttft" in options.only:
         await ttft(address, options)
     if "schema" in options.only:
@@ -314,13 +332,19 @@ def main() -> int:
         "--tokens", type=int, default=256, help="limit of each answer that is measured for the overhead (256)"
     )
     parser.add_argument("--span", type=int, default=100, help="tokens of each stream in one measurement (100)")
+    parser.add_argument(
+        "--schema-tokens",
+        type=int,
+        default=4,
+        help="pieces of text of the request with the schema that are waited for (4)",
+    )
     parser.add_argument("--model", help="as constrained serve has it")
     parser.add_argument("--small", action="store_true", help="a random model of two layers")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         model = str(write_small_model(Path(folder) / "small")) if options.small else options.model
-        with served(["--model", model] if model else []) as (address, _):
-            asyncio.run(run(address, options, model))
+        with served(["--model", model] if model else []) as (address, process):
+            asyncio.run(run(address, options, model, process))
     return 0
 
 
