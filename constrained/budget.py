@@ -336,8 +336,8 @@ class Budget:
                     self._measure_stack(matcher, cell, in_tokens=in_tokens)
                 status = s.survey(
                     machine.states, machine.maps, machine.actions, machine.memo, cells, machine.loops,
-                    store.tokens.nodes, store.tokens.bytes, store.tokens.below, completions.frames, completions.costs,
-                    self._cell_costs, completions.ranges, completions.kinds, registers,
+                    store.tokens.nodes, store.tokens.bytes, store.tokens.below, completions.parted, completions.frames,
+                    completions.costs, self._cell_costs, completions.ranges, completions.kinds, registers,
                 )  # fmt: skip
                 if status == t.OK:
                     return int(registers[s.V_MOST]), Near(

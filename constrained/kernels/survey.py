@@ -61,6 +61,7 @@ MOST_OWN = 6
 KIND_COLUMNS = K_RETURNS + MOST_OWN
 """A kind: its state, the cell of the matcher's own below, how many frames the token has put above that, and their return states
 from the top down.  The cell is -1 where those are too many to note."""
+_REST_OF_CHARACTER = 3
 _LOOK_BACK = 32
 """Kinds before the last one that a new one is compared with; one that is noted twice is judged twice."""
 
@@ -105,9 +106,30 @@ def _kind(cells: Int32, kinds: Int32, count: int, state: int, cell: int, first_t
 
 
 @kernel
+def note_parted(nodes: Int32, bytes_: UInt8, left: UInt8, parted: UInt8) -> None:
+    """Set `parted`, uint8[nodes], where a token below ends inside a character; `left`, uint8[nodes], is scratch."""
+    count = nodes.shape[0]
+    left[0] = 0
+    for node in range(count):
+        for kid in range(nodes[node, N_KIDS], nodes[node, N_KIDS_END]):
+            byte = bytes_[kid]
+            if byte < 0x80:
+                left[kid] = 0
+            elif byte < 0xC0:
+                left[kid] = left[node] - 1 if left[node] > 0 else 0
+            else:
+                left[kid] = 1 if byte < 0xE0 else 2 if byte < 0xF0 else 3
+    for node in range(count - 1, -1, -1):
+        parted[node] = 0
+        for kid in range(nodes[node, N_KIDS], nodes[node, N_KIDS_END]):
+            if parted[kid] or (left[kid] > 0 and nodes[kid, N_TOKENS] < nodes[kid, N_TOKENS_OWN]):
+                parted[node] = 1
+
+
+@kernel
 def survey(
     states: Int32, maps: UInt8, actions: Int64, memo: Int64, cells: Int32, loops: UInt64, nodes: Int32, bytes_: UInt8,
-    below: UInt64, frames: Int32, costs: Int32, cell_costs: Int32, ranges: Int32, kinds: Int32, v: Int64,
+    below: UInt64, parted: UInt8, frames: Int32, costs: Int32, cell_costs: Int32, ranges: Int32, kinds: Int32, v: Int64,
 ) -> int:  # fmt: skip
     """Walk the trie from a configuration and hold the need of every token against v[V_LIMIT].
 
@@ -198,7 +220,17 @@ def survey(
                     or (kind_of_wide != OTHER_WIDE and loops[like, L_KNOWN] & np.uint64(SAME_WIDE) != np.uint64(0))
                 ):
                     whole = True
-                    last = nodes[node, N_TOKENS_ALL]
+                    if parted[node]:
+                        if costs[state] < 0:
+                            v[V_DETAIL] = state
+                            status = UNKNOWN_COST
+                            break
+                        most_here = costs[state] + cell_costs[cell] + _REST_OF_CHARACTER
+                        whole = most_here <= limit
+                        if whole:
+                            most = max(most, most_here)
+                    if whole:
+                        last = nodes[node, N_TOKENS_ALL]
         first = nodes[node, N_TOKENS]
         if first < last:
             if costs[state] < 0:

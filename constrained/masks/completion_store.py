@@ -46,6 +46,7 @@ class CompletionStore:
     Attributes:
         costs: int32[states], bytes from a state to the end of its frame, -1 where not computed yet.
         growth: for a row, by how many bytes its worst token raises the need of a configuration.
+        parted: uint8[nodes], whether a token below a node of the trie ends inside a character.
         frames, ranges, kinds: scratch of the survey kernel.
     """
 
@@ -59,6 +60,8 @@ class CompletionStore:
         self.growth: dict[int, int] = {}
         self.frames: NDArray[np.int32] = np.zeros((store.machine.horizon + 2, s.FRAME_COLUMNS), dtype=np.int32)
         most = len(store.tokens.token_ids) + 1
+        self.parted: NDArray[np.uint8] = np.empty(len(store.tokens.nodes), dtype=np.uint8)
+        s.note_parted(store.tokens.nodes, store.tokens.bytes, np.empty_like(self.parted), self.parted)
         self.ranges: NDArray[np.int32] = np.empty((most, s.RANGE_COLUMNS), dtype=np.int32)
         self.kinds: NDArray[np.int32] = np.empty((most, s.KIND_COLUMNS), dtype=np.int32)
         self._enough: OrderedDict[tuple[int, Stack], int] = OrderedDict()

@@ -370,3 +370,25 @@ def test_the_last_token_is_that_of_the_end_and_nobody_is_asked_about_others(
         matcher.accept(min(default_vocabulary.eos_token_ids) + 100)
     matcher.accept(min(default_vocabulary.eos_token_ids))
     assert matcher.is_finished()
+
+
+def test_tokens_that_end_inside_a_character_need_its_rest() -> None:
+    texts = [bytes([byte]) for byte in range(256)]
+    texts += [" раб".encode()[:size] for size in range(2, 8)] + ["x€".encode()[:size] for size in (2, 3, 4)]
+    vocabulary = Vocabulary.from_token_bytes([*texts, None], eos_token_ids=[len(texts)])
+    constraint = fresh_constraint(JsonSchema({"type": "string"}, whitespace="compact"), vocabulary)
+    for left in range(2, 7):
+        matcher = constraint.matcher(max_tokens=left + 1)
+        matcher.accept(ord('"'))
+        allowed = mask(matcher)
+        for token, text in enumerate(texts[128:], start=128):
+            whole = text.decode(errors="ignore").encode()
+            lead = text[len(whole) :]
+            if not lead:
+                missing = 0
+            elif 0xC2 <= lead[0] < 0xF5:
+                missing = (2 if lead[0] < 0xE0 else 3 if lead[0] < 0xF0 else 4) - len(lead)
+            else:
+                assert token not in allowed
+                continue
+            assert (token in allowed) == (1 + missing + 2 <= left), (text, left)

@@ -43,13 +43,16 @@ def test_a_survey_lists_every_token_over_the_limit(
     ids = store.tokens.token_ids
     ranges = np.zeros((len(ids) + 1, s.RANGE_COLUMNS), dtype=np.int32)
     kinds = np.zeros((len(ids) + 1, s.KIND_COLUMNS), dtype=np.int32)
+    parted = np.ones(len(store.tokens.nodes), dtype=np.uint8)
+    s.note_parted(store.tokens.nodes, store.tokens.bytes, np.empty_like(parted), parted)
+    assert not parted.any()
     registers = np.zeros(s.REGISTERS, dtype=np.int64)
     registers[s.V_STATE], registers[s.V_CELL], registers[s.V_TOP] = loaded.state(here[0]), cell, top
     registers[s.V_LIMIT] = limit
     while True:
         status = s.survey(
             machine.states, machine.maps, machine.actions, machine.memo, cells, machine.loops, store.tokens.nodes,
-            store.tokens.bytes, store.tokens.below, frames, costs, cell_costs, ranges, kinds, registers,
+            store.tokens.bytes, store.tokens.below, parted, frames, costs, cell_costs, ranges, kinds, registers,
         )  # fmt: skip
         if status == t.OK:
             break
