@@ -64,10 +64,18 @@ class _Watched:
     def __init__(self, model: Model) -> None:
         self._model = model
         self.config, self.device, self.new_cache = model.config, model.device, model.new_cache
+        self.alike = model.alike
         self.logits: Tensor | None = None
 
-    def forward(self, input_ids: Tensor, cache: Cache, *, logits: Literal["last", "all"] | int = "last") -> Tensor:
-        self.logits = self._model.forward(input_ids, cache, logits=logits)
+    def forward(
+        self,
+        input_ids: Tensor,
+        cache: Cache,
+        *,
+        logits: Literal["last", "all"] | int = "last",
+        prompt: bool | None = None,
+    ) -> Tensor:
+        self.logits = self._model.forward(input_ids, cache, logits=logits, prompt=prompt)
         return self.logits
 
 

@@ -22,7 +22,7 @@ BACKENDS: tuple[Backend, ...] = ("sdpa", "math", "flash", "paged")
 
 Kernel = Literal["flash", "efficient", "cudnn", "products", "reference", "alike", "paged triton", "paged torch"]
 """What computes an attention: one of torch's fused kernels, matrix products and a softmax, `attend_by_repeating`,
-`attend_alike`, or what reads the blocks of a paged cache."""
+`attend_rows`, or what reads the blocks of a paged cache."""
 
 _SDP_KERNELS: dict[object, Kernel] = {
     SDPBackend.MATH.value: "products",
@@ -30,9 +30,6 @@ _SDP_KERNELS: dict[object, Kernel] = {
     SDPBackend.EFFICIENT_ATTENTION.value: "efficient",
     SDPBackend.CUDNN_ATTENTION.value: "cudnn",
 }
-
-LONGEST = 2048
-"""Positions up to which `attend_alike`, on one core, is as fast as torch's kernel, which divides long texts among cores."""
 
 GROUPED_ROWS = 16
 """New tokens up to which the query heads of a group are attended to together.  Asked for groups, torch reads keys and values
@@ -101,51 +98,6 @@ def attend(
     if grouped and queries.shape[2] <= GROUPED_ROWS and not causal:
         return _attend_in_groups(queries, keys, values, mask, scale)
     return _sdpa(queries, keys, values, mask, causal, scale, grouped)
-
-
-def attend_alone(
-    queries: Tensor,
-    keys: Tensor,
-    values: Tensor,
-    mask: Tensor | None,
-    backend: Backend,
-    *,
-    start: int,
-    first: int = 0,
-    window: int = 0,
-    scale: float | None = None,
-    softcap: float = 0.0,
-) -> Tensor:
-    """`attend` for a few new tokens of one sequence behind its cache; on a CPU with bfloat16 each query gets, bit for bit,
-    what it gets without the others.
-
-    Args:
-        queries: [1, query_heads, new, key_dim], of the positions start … start + new - 1.
-        keys, values: from position `first` to the last new one.
-        mask: as for `attend`; `None` where all is seen, or with several new tokens all up to the own position.
-        window: positions that a query sees, its own among them; 0: all up to its own.
-    """
-    new, length = queries.shape[2], keys.shape[2]
-    alike = backend == "sdpa" and queries.dtype == torch.bfloat16 and queries.device.type == "cpu"
-    if alike and not softcap and start + new <= LONGEST:
-        from engine.decode_attention import attend_alike
-
-        note("alike")
-        return attend_alike(queries, keys, values, start, first=first, window=window, scale=scale)
-    if not alike or new == 1:
-        causal = mask is None and new > 1
-        return attend(queries, keys, values, mask, causal, backend, scale=scale, softcap=softcap)
-    alone = []
-    for at in range(new):
-        end = length - new + at + 1
-        alone.append(
-            attend_alone(
-                queries.narrow(2, at, 1), keys.narrow(2, 0, end), values.narrow(2, 0, end),
-                None if mask is None else mask[:, :, at : at + 1, :end], backend,
-                start=start + at, first=first, window=window, scale=scale, softcap=softcap,
-            )
-        )  # fmt: skip
-    return torch.cat(alone, dim=2)
 
 
 def which() -> Kernel | None:

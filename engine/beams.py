@@ -16,7 +16,7 @@ from torch import Tensor
 from engine.caches import PagedCache
 from engine.constraint import ForkableConstraint, TokenConstraint
 from engine.errors import EngineError
-from engine.generation import CancelToken, check_lengths
+from engine.generation import CancelToken, as_prompt, check_lengths
 from engine.metrics import Metrics, Stopwatch
 from engine.model import Model
 from engine.sampling import GIVE_WAY, GREEDY, EmptyRow, InvalidLogits, Sampling, SamplingError
@@ -135,7 +135,7 @@ class _Search:
                 self._finish_all(paths, "cancelled")
                 break
             with self.clock.part("forward"):
-                logits = model.forward(tokens, cache)
+                logits = model.forward(tokens, cache, **as_prompt(model, length == 1))
             self.clock.forwards += 1
             paths = self._go_on(paths, self._logprobs(paths, logits), length)
             if not paths or self._nothing_better(paths, length):

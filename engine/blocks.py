@@ -9,7 +9,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from engine.attention import attend, attend_alone
+from engine.attention import attend
 from engine.config import ModelConfig
 from engine.experts import Experts
 from engine.fixed_step import FixedStep
@@ -53,9 +53,13 @@ class SelfAttention:
             self.key_norm = RMSNorm(weights[name + "key_norm.weight"], config.norm_eps)
 
     def __call__(self, x: Tensor, step: Step | FixedStep | PagedStep) -> Tensor:
-        batch, new, _ = x.shape
+        filled = step if isinstance(step, Step) and step.missing else None
+        product = self.qkv(x, step.unpacked)
+        if filled is not None:
+            product = filled.real(product)
+        batch, new, _ = product.shape
         turned_heads = self.query_heads + self.kv_heads
-        heads = self.qkv(x).view(batch, new, turned_heads + self.kv_heads, self.head_dim)
+        heads = product.view(batch, new, turned_heads + self.kv_heads, self.head_dim)
         turned = heads.narrow(2, 0, turned_heads)
         if self.query_norm is not None and self.key_norm is not None:
             queries = turned.narrow(2, 0, self.query_heads)
@@ -73,21 +77,17 @@ class SelfAttention:
                 self.layer, queries, keys, values, step.backend,
                 window=self.window, scale=self.scale, softcap=self.softcap,
             )  # fmt: skip
-        if mixed is None:
+        if mixed is None and isinstance(step, Step) and step.alike:
+            mixed = step.attend_alike(
+                self.layer, queries, keys, values, window=self.window, scale=self.scale, softcap=self.softcap
+            )
+        elif mixed is None:
             mask, causal = step.mask(self.window, self.layer)
             if step.cache is not None:
                 keys, values = step.cache.update(self.layer, keys, values)
-            if step.alone:
-                mixed = attend_alone(
-                    queries, keys, values, mask, step.backend,
-                    start=step.start, first=step.cache.first(self.layer) if step.cache is not None else 0,
-                    window=self.window, scale=self.scale, softcap=self.softcap,
-                )  # fmt: skip
-            else:
-                mixed = attend(
-                    queries, keys, values, mask, causal, step.backend, scale=self.scale, softcap=self.softcap
-                )
-        return mixed.transpose(1, 2).reshape(batch, new, self.query_heads * self.head_dim)
+            mixed = attend(queries, keys, values, mask, causal, step.backend, scale=self.scale, softcap=self.softcap)
+        mixed = mixed.transpose(1, 2).reshape(batch, new, self.query_heads * self.head_dim)
+        return mixed if filled is None else filled.fill(mixed)
 
     @property
     def linears(self) -> list[Linear]:
@@ -125,12 +125,17 @@ class Block:
         """`x` [batch, new, hidden] → the same shape."""
         mixed = self.attention(self.attention_norm(x), step)
         if self.attention_post_norm is None:
-            x = self.attention.output.add_to(x, mixed)
+            x = self.attention.output.add_to(x, mixed, step.unpacked)
         else:
-            x = x + self.attention_post_norm(self.attention.output(mixed))
+            x = x + self.attention_post_norm(self.attention.output(mixed, step.unpacked))
         if self.mlp_post_norm is None:
-            return self.mlp.add_to(x, self.mlp_norm(x))
-        return x + self.mlp_post_norm(self.mlp(self.mlp_norm(x)))
+            return self.mlp.add_to(x, self.mlp_norm(x), step.unpacked)
+        return x + self.mlp_post_norm(self.mlp(self.mlp_norm(x), step.unpacked))
+
+    @property
+    def linears(self) -> list[Linear]:
+        """The products of the attention, and of the MLP where it is one."""
+        return [*self.attention.linears, *(self.mlp.linears if isinstance(self.mlp, GatedMLP) else ())]
 
     def at(self, layer: int) -> Block:
         """The same block, weights and all, with another layer's place in the cache."""
@@ -139,11 +144,11 @@ class Block:
         block.attention.layer = layer
         return block
 
-    def read_bytes(self, rows: int) -> int:
-        """Bytes of the layer's matrices that a step of so many rows reads; all experts count."""
+    def read_bytes(self, unpacked: bool) -> int:
+        """Bytes of the layer's matrices that a step reads, packed ones as they are or `unpacked`; all experts count."""
         mlp = self.mlp
-        inner = sum(each.read_bytes(rows) for each in mlp.linears) if isinstance(mlp, GatedMLP) else mlp.nbytes
-        return sum(linear.read_bytes(rows) for linear in self.attention.linears) + inner
+        inner = sum(each.read_bytes(unpacked) for each in mlp.linears) if isinstance(mlp, GatedMLP) else mlp.nbytes
+        return sum(linear.read_bytes(unpacked) for linear in self.attention.linears) + inner
 
     @property
     def nbytes(self) -> int:

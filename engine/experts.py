@@ -27,7 +27,7 @@ class Experts:
             gate_up, down = make_linear(weights, name + "gate_up"), make_linear(weights, name + "down")
             self.shared = GatedMLP(gate_up, down, activation)
 
-    def __call__(self, x: Tensor) -> Tensor:
+    def __call__(self, x: Tensor, unpacked: bool = False) -> Tensor:
         tokens = x.reshape(-1, x.shape[-1])
         chosen, shares = self.choose(tokens)
         total = torch.zeros_like(tokens)
@@ -37,10 +37,10 @@ class Experts:
             product = F.linear(self._activation(gate) * up, self._down[expert])
             total.index_add_(0, rows, (product * shares[rows, places].unsqueeze(-1)).to(total.dtype))
         mixed = total.view(x.shape)
-        return mixed if self.shared is None else mixed + self.shared(x)
+        return mixed if self.shared is None else mixed + self.shared(x, unpacked)
 
-    def add_to(self, residual: Tensor, x: Tensor) -> Tensor:
-        return residual + self(x)
+    def add_to(self, residual: Tensor, x: Tensor, unpacked: bool = False) -> Tensor:
+        return residual + self(x, unpacked)
 
     def choose(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
         """Experts int64 [tokens, chosen] and their weights float32, of `tokens` [tokens, hidden]."""

@@ -71,9 +71,7 @@ def capture(step: Callable[[], Tensor], device: torch.device, memory: Any = None
 class FixedStep:
     """What the layers of one step share, as `engine.step.Step`: one new token in each row, at the row's own position."""
 
-    new = 1
-    alone = False
-    start = 0
+    unpacked = False
 
     def __init__(self, cache: StaticCache, positions: Tensor, bucket: int, backend: Backend) -> None:
         """`positions` int64 [batch]: where the new tokens stand."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from time import perf_counter
-from typing import TYPE_CHECKING, Literal, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 class Decoder(Protocol):
     """What generation needs of a model; `engine.model.Model` is one.
 
-    It may say besides, as `Model.alike`, how long a block may be whose tokens get what each gets alone.
+    It may say besides, as `Model.alike`, how long a block may be whose tokens get what each gets alone; then `forward` (and
+    `states`) take `prompt=True` for a prompt.
     """
 
     @property
@@ -128,6 +129,7 @@ class TokenStream(Iterator[Token]):
         self._cancel = cancel
         self._speculator = speculator
         self._alike: int | None = getattr(model, "alike", None)
+        self._begun = False
         self._block = Block()
         self._state: Tensor | None = None
         self._states: Tensor | None = None
@@ -235,12 +237,13 @@ class TokenStream(Iterator[Token]):
                 lambda: self._sampler, lambda: Target(cache, tuple(self._pending), self._state), room=self._room(cache)
             )
         tokens = [*self._pending, *block.tokens]
+        prompt, self._begun = not self._begun, True
         before = perf_counter()
         with clock.part("forward"):
             if speculator is not None and speculator.wants_state:
-                logits = self._run_for_state(cache, tokens, len(block.draft) + 1)
+                logits = self._run_for_state(cache, tokens, len(block.draft) + 1, prompt)
             else:
-                logits = decode(self._model, cache, tokens, len(block.draft) + 1)
+                logits = decode(self._model, cache, tokens, len(block.draft) + 1, prompt)
         clock.forwards += 1
         if speculator is not None:
             took = perf_counter() - before
@@ -257,13 +260,14 @@ class TokenStream(Iterator[Token]):
         """
         if self._alike is None:
             return cache.together - len(self._pending)
-        return 0 if len(self._pending) > 1 else min(self._alike, cache.together) - 1
+        return min(self._alike, cache.together) - 1 if self._begun else 0
 
-    def _run_for_state(self, cache: Cache, tokens: Sequence[int], last: int) -> Tensor:
+    def _run_for_state(self, cache: Cache, tokens: Sequence[int], last: int, prompt: bool) -> Tensor:
         """As `decode`; the hidden states are kept for the proposer."""
         model = self._model
         assert isinstance(model, StatefulDecoder), "a proposer that wants states was begun for a model without"
-        self._states = model.states(upload([tokens], model.device, torch.int64), cache)[0, -last:]
+        ids = upload([tokens], model.device, torch.int64)
+        self._states = model.states(ids, cache, **as_prompt(model, prompt))[0, -last:]
         return model.head(self._states)
 
     def _finish_block(self) -> None:
@@ -275,13 +279,18 @@ class TokenStream(Iterator[Token]):
         self._block = Block()
 
 
-def decode(model: Decoder, cache: Cache, tokens: Sequence[int], last: int = 1) -> Tensor:
+def decode(model: Decoder, cache: Cache, tokens: Sequence[int], last: int = 1, prompt: bool = False) -> Tensor:
     """Logits [last, vocab_size] of the last `last` of `tokens`, a prompt, one token, or a draft behind one of these; the
     cache then holds them."""
-    ids = upload([tokens], model.device, torch.int64)
+    ids, options = upload([tokens], model.device, torch.int64), as_prompt(model, prompt)
     if last == 1:
-        return model.forward(ids, cache)
-    return model.forward(ids, cache, logits=last)[0]
+        return model.forward(ids, cache, **options)
+    return model.forward(ids, cache, logits=last, **options)[0]
+
+
+def as_prompt(model: Decoder, prompt: bool) -> dict[str, Any]:
+    """What tells a model that tokens are of a prompt, where that makes a difference to it: `Model.forward`'s `prompt`."""
+    return {"prompt": True} if prompt and getattr(model, "alike", None) is not None else {}
 
 
 def generate(

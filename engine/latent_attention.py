@@ -54,12 +54,13 @@ class LatentAttention:
     def __call__(self, x: Tensor, step: Step | FixedStep | PagedStep) -> Tensor:
         batch, new, _ = x.shape
         latent, rotation = self.latent, step.rotation(self.rotary)
-        source = x if self.query_latent is None else self.query_latent_norm(self.query_latent(x))
-        queries = self.query(source).view(batch, new, self.heads, latent.unrotated + latent.rotated)
+        unpacked = step.unpacked
+        source = x if self.query_latent is None else self.query_latent_norm(self.query_latent(x, unpacked))
+        queries = self.query(source, unpacked).view(batch, new, self.heads, latent.unrotated + latent.rotated)
         plain, turning = torch.split_with_sizes(queries, [latent.unrotated, latent.rotated], -1)
         absorbed = torch.einsum("bnhd,hdr->bnhr", plain, self._to_keys)
         queries = torch.cat((absorbed, rotate(turning, *rotation)), dim=-1).transpose(1, 2)
-        compressed, shared = torch.split_with_sizes(self.compress(x), [latent.rank, latent.rotated], -1)
+        compressed, shared = torch.split_with_sizes(self.compress(x, unpacked), [latent.rank, latent.rotated], -1)
         turned = rotate(shared.unsqueeze(2), *rotation)
         keys = torch.cat((self.latent_norm(compressed).unsqueeze(2), turned), dim=-1).transpose(1, 2)
         mask, causal = step.mask(0, self.layer)

@@ -19,8 +19,8 @@ from engine.config import ModelConfig
 from engine.devices import Packing, upload
 from engine.errors import CacheError, ContextError, EngineError, TrainingError
 from engine.fixed_step import FixedDecoder, FixedStep
-from engine.layers import ALIKE, Linear, RMSNorm
-from engine.packed import PackedLinear, make_linear
+from engine.layers import FEW, Linear, RMSNorm, can_pack
+from engine.packed import MOST_ROWS, PackedLinear, make_linear
 from engine.paged_step import PagedStep
 from engine.rope import RotaryEmbedding
 from engine.step import Step
@@ -38,11 +38,21 @@ class Model:
         text: tokenizer and chat template, where the model's files have them.
         device, dtype: where and in what the weights are.
         backend: attention backend; one of `engine.attention.BACKENDS`, to be set before a forward pass.
+        keeps_packed: whether packed weights stay packed however many rows decode together; see `batch_invariant`.
     """
 
-    def __init__(self, config: ModelConfig, weights: Mapping[str, Tensor], text: Text | None = None) -> None:
-        """`weights` are named and fused as `engine.loading.fuse.fuse_weights` does it."""
+    def __init__(
+        self,
+        config: ModelConfig,
+        weights: Mapping[str, Tensor],
+        text: Text | None = None,
+        *,
+        batch_invariant: bool = True,
+    ) -> None:
+        """`weights` are named and fused as `engine.loading.fuse.fuse_weights` does it; `batch_invariant` as `load_model`
+        takes it."""
         self.config, self.text = config, text
+        self.keeps_packed = batch_invariant
         self.backend: Backend = "sdpa"
         self._checked: dict[tuple[tuple[str, Any], ...], Quality] = {}
         self._embedding = weights["embedding.weight"]
@@ -63,7 +73,13 @@ class Model:
         self._blocks = [Block(config, layer, weights, rotary_of(layer)) for layer in range(config.layers)]
         self._norm = RMSNorm(weights["norm.weight"], config.norm_eps)
         self._shares_head = "head.weight" not in weights
-        self._head = Linear(self._embedding) if self._shares_head else make_linear(weights, "head")
+        head = self._embedding if self._shares_head else weights["head.weight"]
+        # Packed kernels of 8 bits are the slower ones from the second row on, and no faster for one.
+        self._head = Linear(head) if self._shares_head or can_pack(head) else make_linear(weights, "head")
+        linears = [self._head, *(linear for block in self._blocks for linear in block.linears)]
+        plain = config.latent is None and config.experts is None
+        self._rows_agree = plain and all(linear.rows_agree for linear in linears)
+        self._fewest_rows = max(linear.fewest_rows for linear in linears) if self._rows_agree else 1
 
     def new_cache(self, name: str = "auto", batch: int = 1, capacity: int = 0, **options: Any) -> Cache:
         """An empty cache for `batch` rows on the model's device; see `engine.caches.create`.
@@ -99,6 +115,7 @@ class Model:
         padding: Literal["right", "left"] = "right",
         logits: Literal["last", "all"] | int = "last",
         layers: int | None = None,
+        prompt: bool | None = None,
     ) -> Tensor:
         """Runs new tokens through the model, behind what the cache holds, and commits them to it.
 
@@ -112,6 +129,9 @@ class Model:
                 of each row's last n real tokens, 1 … new (the first of a row that has fewer mean nothing).
             layers: run the first so many layers alone, the norm and the head behind them.  What the cache then holds of
                 the others is to be taken back (`Cache.truncate`).
+            prompt: whether the tokens are of prompts (all of them) or generated and guessed ones; `None`: they are of prompts
+                where a row has more than `engine.layers.FEW`.  The two are computed in different ways, which agree up to
+                rounding; a token that is always said to be the same of the two gets the same bits (`alike`).
 
         Returns:
             float32 [batch, vocab_size], or [batch, new, vocab_size] for `"all"`, or [batch, n, vocab_size]; an inference
@@ -133,7 +153,7 @@ class Model:
 
         if isinstance(cache, StaticCache) and cache.runner != "plain" and counts == (1,) * batch and layers is None:
             return self._decode_fixed(input_ids, cache, logits)
-        hidden = self._states(input_ids, cache, counts, layers)
+        hidden = self._states(input_ids, cache, counts, layers, prompt)
         if logits == "last":
             return self.head(_last(hidden, counts))
         if isinstance(logits, int):
@@ -176,16 +196,22 @@ class Model:
         *,
         lengths: Sequence[int] | None = None,
         last: int | None = None,
+        prompt: bool | None = None,
     ) -> Tensor:
         """What `head` makes logits of: the states behind the last layer, [batch, new, hidden], or [batch, last, hidden] of
         each row's last real tokens; otherwise as `forward`, with padding at the right."""
         batch, new = input_ids.shape
         counts = self._counts(batch, new, lengths)
-        hidden = self._states(input_ids, cache, counts)
+        hidden = self._states(input_ids, cache, counts, prompt=prompt)
         return hidden if last is None else _last_few(hidden, counts, last)
 
     def _states(
-        self, input_ids: Tensor, cache: Cache | None, counts: tuple[int, ...], layers: int | None = None
+        self,
+        input_ids: Tensor,
+        cache: Cache | None,
+        counts: tuple[int, ...],
+        layers: int | None = None,
+        prompt: bool | None = None,
     ) -> Tensor:
         """[batch, new, hidden] of rows of tokens, of which the first `counts` are committed to the cache."""
         batch, new = input_ids.shape
@@ -193,13 +219,18 @@ class Model:
         self._check_context(max(length + count for length, count in zip(held, counts, strict=True)))
         if cache is not None:
             cache.begin(new, counts)
-        step = Step(held, new, cache, self.backend, self.device)
-        x = self.embed(input_ids)
+        prompt = new > FEW if prompt is None else prompt
+        unpacked = prompt or (batch > 1 and self._unpacks(batch * new))
+        step = Step(
+            held, new, cache, self.backend, self.device, counts=counts, prompt=prompt, alike=self.alike is not None,
+            unpacked=unpacked, fewest=self._fewest_rows if self.packing is None or unpacked else 1,
+        )  # fmt: skip
+        x = step.fill(self.embed(input_ids))
         for block in self._blocks[:layers]:
             x = block(x, step)
         if cache is not None:
             cache.advance(counts)
-        return x
+        return step.real(x)
 
     @torch.no_grad()
     def embed(self, input_ids: Tensor) -> Tensor:
@@ -273,14 +304,22 @@ class Model:
     @property
     def alike(self) -> int | None:
         """New tokens of one sequence up to which a pass over several gives each, bit for bit, what it gets in a pass of its
-        own; `None`: the two agree up to rounding.
+        own, nobody saying whether they are of a prompt; `None`: the two agree up to rounding.
 
-        So it is with packed weights: other products, latent attention and experts add up in an order that depends on how
-        many tokens there are.
+        So it is with bfloat16 on a CPU, weights packed or not, where a row of a product has the same bits with any other rows
+        (`Linear.rows_agree`).  Latent attention and experts add up in an order that depends on how many tokens there are.
         """
-        config = self.config
-        plain = config.latent is None and config.experts is None and self.backend == "sdpa"
-        return ALIKE if plain and self.packing is not None else None
+        return FEW if self._rows_agree and self.backend == "sdpa" else None
+
+    @property
+    def batch_invariant(self) -> bool:
+        """Whether each token of a row gets, bit for bit, what it gets alone, whatever rows and how many tokens are computed
+        together, as long as it is always of the prompt or always generated (`forward`'s `prompt`)."""
+        return self.alike is not None and (self.keeps_packed or self.packing is None)
+
+    def _unpacks(self, rows: int) -> bool:
+        """Whether so many rows of generated tokens are multiplied by bfloat16 matrices instead of packed ones."""
+        return rows > MOST_ROWS and not (self.keeps_packed and self._rows_agree)
 
     @property
     def has_blocked_weights(self) -> bool:
@@ -289,8 +328,9 @@ class Model:
 
     def read_bytes(self, rows: int) -> int:
         """Bytes of weights that a step of so many rows of activations reads: every matrix once, packed ones as they are
-        packed where there are few rows; of the embedding nothing unless it is the head too."""
-        return sum(block.read_bytes(rows) for block in self._blocks) + self._head.read_bytes(rows)
+        packed where they are multiplied so; of the embedding nothing unless it is the head too."""
+        unpacked = self._unpacks(rows)
+        return sum(block.read_bytes(unpacked) for block in self._blocks) + self._head.read_bytes(unpacked)
 
     @property
     def nbytes(self) -> int:

@@ -2,7 +2,8 @@
 
 A product with one row of activations costs what reading the matrix costs, so bytes are time there.  With many rows
 (prefill, large batches) the arithmetic counts, and oneDNN's bfloat16 products win; they run on the *rounded* matrix, so
-both ways compute the same function and a text does not depend on how it was batched.
+both ways compute the same function but for rounding.  Which of them a token goes by is the step's to say
+(`engine.step.Step.unpacked`); either gives a row the same bits whatever rows come with it.
 
 `"int8"`: one scale per output channel, symmetric.  `"int4"`: groups of 32 inputs, each with its own scale and offset,
 w = (q - 8)·scale + zero.  This is the grid of GGUF's Q4_1 and Q4_0, so matrices that come from there lose nothing but
@@ -19,13 +20,14 @@ from torch import Tensor
 
 from engine.devices import PACKINGS, Packing
 from engine.errors import ModelError
-from engine.layers import ALIKE, Linear
+from engine.layers import Linear
 
 GROUP = 32
 """Inputs that share a scale in `"int4"`."""
 
 MOST_ROWS = 4
-"""Rows of activations up to which the packed kernels are faster than bfloat16 products; they take them in fours."""
+"""Rows of activations up to which the packed kernels are faster than bfloat16 products; they take them in fours.  More are
+multiplied by packed weights only for the sake of equal bits (`engine.model.Model.batch_invariant`)."""
 
 _ALIGNMENT = 16
 """Bytes at whose multiples packed weights must begin: torch's kernel for 8 bits fails otherwise, with four rows."""
@@ -34,11 +36,7 @@ _ROWS_PER_TILE = 16
 
 
 class PackedLinear(Linear):
-    """`Linear` that multiplies up to `MOST_ROWS` rows by packed weights, and more by the same matrix in bfloat16.
-
-    Up to `ALIKE` tokens of one sequence go through the packed weights in any case: those kernels compute each row as if
-    it were the only one.
-    """
+    """`Linear` that multiplies by packed weights, or, where it is told so, by the same matrix in bfloat16."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None, packing: Packing, packed: Tensor, scales: Tensor) -> None:
         """`weight` [out, in] is the rounded matrix; `packed` and `scales` are `quantize`'s."""
@@ -47,12 +45,8 @@ class PackedLinear(Linear):
             packed = packed.clone()
         self.packing, self._packed, self._scales = packing, packed, scales
 
-    def _takes(self, x: Tensor) -> bool:
-        rows = x.numel() // self.in_features
-        return rows <= (ALIKE if x.dim() == 3 and x.shape[0] == 1 else MOST_ROWS)
-
-    def __call__(self, x: Tensor) -> Tensor:
-        if not self._takes(x):
+    def __call__(self, x: Tensor, unpacked: bool = False) -> Tensor:
+        if unpacked:
             return super().__call__(x)
         flat = x.reshape(-1, self.in_features).contiguous()
         if self.packing == "int4":
@@ -63,13 +57,13 @@ class PackedLinear(Linear):
             product = product.add_(self.bias)
         return cast(Tensor, product.view(*x.shape[:-1], self.out_features))
 
-    def add_to(self, residual: Tensor, x: Tensor) -> Tensor:
-        if not self._takes(x):
+    def add_to(self, residual: Tensor, x: Tensor, unpacked: bool = False) -> Tensor:
+        if unpacked:
             return super().add_to(residual, x)
         return self(x).add_(residual)
 
-    def read_bytes(self, rows: int) -> int:
-        return super().read_bytes(rows) if rows > MOST_ROWS else self._packed.nbytes + self._scales.nbytes
+    def read_bytes(self, unpacked: bool = False) -> int:
+        return super().read_bytes() if unpacked else self._packed.nbytes + self._scales.nbytes
 
     @property
     def nbytes(self) -> int:

@@ -53,9 +53,7 @@ def choose_runner(model: Model, runner: PagedRunner | Literal["auto"]) -> PagedR
 class PagedStep:
     """What the layers of one step share, as `engine.step.Step`: one new token in each row, at the row's own position."""
 
-    new = 1
-    alone = False
-    start = 0
+    unpacked = False
     backend: Backend = "paged"
 
     def __init__(self, pool: BlockPool, tables: Tensor, lengths: Tensor, bucket: int) -> None:

@@ -86,6 +86,7 @@ class BatchEngine:
             together=together,
             admission=admission,
             prefix_cache=prefix_cache,
+            tells_prompts=model.batch_invariant,
         )
         chosen = choose_runner(model, runner)
         self.decoder = None if chosen == "plain" else PagedDecoder(model, self.pool, chosen)
@@ -308,7 +309,7 @@ class BatchEngine:
         rows = [[request.tokens[-1], *request.block.tokens] for request in requests]
         counts = [len(row) for row in rows]
         begin = perf_counter()
-        logits = self._forward(requests, rows, all_logits=max(counts) > 1)
+        logits = self._forward(requests, rows, prompt=False, all_logits=max(counts) > 1)
         took = perf_counter() - begin
         widest = logits.shape[1]
         for request, count, row in zip(requests, counts, logits, strict=True):
@@ -327,18 +328,17 @@ class BatchEngine:
             request.tokens[request.computed : request.computed + count]
             for request, count in zip(requests, counts, strict=True)
         ]
-        logits = self._forward(requests, rows)
+        logits = self._forward(requests, rows, prompt=requests[0].in_prompt)
         for request, row in zip(requests, logits, strict=True):
-            if self.scheduler.prefix_cache:
-                self.pool.manager.remember(request.table, request.tokens[: request.computed])
+            self.scheduler.remember(request)
             request.block = Block()
             request.block.open(row)
         return logits[:, 0]
 
     def _forward(
-        self, requests: Sequence[Request], rows: Sequence[Sequence[int]], *, all_logits: bool = False
+        self, requests: Sequence[Request], rows: Sequence[Sequence[int]], *, prompt: bool, all_logits: bool = False
     ) -> Tensor:
-        """The next tokens of each request through the model.
+        """The next tokens of each request through the model, of the prompts of all or of none.
 
         Returns:
             [requests, 1, vocab], behind the last token of each; or [requests, widest, vocab], aligned at the end.
@@ -354,12 +354,12 @@ class BatchEngine:
             cache, lengths = self._cache_over(requests), None if min(counts) == widest else counts
             last = widest if all_logits else 1
             if any(request.wants_state for request in requests):
-                states = self.model.states(ids, cache, lengths=lengths, last=last)
+                states = self.model.states(ids, cache, lengths=lengths, last=last, prompt=prompt)
                 logits = self.model.head(states)
                 for request, count, row in zip(requests, counts, states, strict=True):
                     request.states = row[-min(count, last) :] if request.wants_state else None
             else:
-                logits = self.model.forward(ids, cache, lengths=lengths, logits=last)
+                logits = self.model.forward(ids, cache, lengths=lengths, logits=last, prompt=prompt)
         return self._forwarded(requests, counts, logits)
 
     def _forwarded(self, requests: Sequence[Request], counts: Sequence[int], logits: Tensor) -> Tensor:

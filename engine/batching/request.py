@@ -86,6 +86,22 @@ class Request:
         return len(self.tokens) - self.computed
 
     @property
+    def in_prompt(self) -> bool:
+        """Whether the next of these is of the prompt."""
+        return self.computed < self.sequence.row.history.prompt_length
+
+    @property
+    def next_part(self) -> int:
+        """As many of these as may go through the model together: not beyond the end of the prompt, since generated tokens are
+        computed in another way."""
+        return (self.sequence.row.history.prompt_length if self.in_prompt else len(self.tokens)) - self.computed
+
+    @property
+    def decodes(self) -> bool:
+        """Whether only the token that was drawn last has not been through the model."""
+        return self.pending == 1 and not self.in_prompt
+
+    @property
     def is_finished(self) -> bool:
         return self.error is not None or self.sequence.is_finished
 

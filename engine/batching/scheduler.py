@@ -70,7 +70,9 @@ class Scheduler:
         together: int | None = None,
         admission: Admission = "promised",
         prefix_cache: bool = True,
+        tells_prompts: bool = False,
     ) -> None:
+        """`tells_prompts`: whether what was generated is no prefix of a later prompt, since it was computed in another way."""
         if max_sequences < 1 or chunk < 1:
             raise EngineError(f"{max_sequences} sequences in chunks of {chunk} tokens: at least 1 of each")
         if together is not None and together < 1:
@@ -79,7 +81,7 @@ class Scheduler:
             raise EngineError(f"unknown admission {admission!r}: choose {' or '.join(map(repr, ADMISSIONS))}")
         self.manager, self.max_sequences = manager, max_sequences
         self.chunk, self.together = chunk, chunk if together is None else min(together, chunk)
-        self.admission, self.prefix_cache = admission, prefix_cache
+        self.admission, self.prefix_cache, self.tells_prompts = admission, prefix_cache, tells_prompts
         self.waiting: list[Request] = []
         self.running: list[Request] = []
         self.preemptions = 0
@@ -111,7 +113,7 @@ class Scheduler:
         self._admit()
         if self.admission == "optimistic":
             self._make_room()
-        decoding = tuple(request for request in self.running if request.pending == 1 and request.making is None)
+        decoding = tuple(request for request in self.running if request.decodes and request.making is None)
         prefilling, counts = self._next_prompts()
         return Plan(decoding, prefilling, counts)
 
@@ -121,6 +123,15 @@ class Scheduler:
             if request in queue:
                 queue.remove(request)
         self._give_back(request)
+
+    def remember(self, request: Request) -> None:
+        """Lets later requests find what the blocks of this one hold."""
+        if self.prefix_cache:
+            self.manager.remember(request.table, request.tokens[: request.computed], self.prompt_of(request))
+
+    def prompt_of(self, request: Request) -> int | None:
+        """How many of a request's first tokens are another thing than the rest, where prompts are told from generated text."""
+        return request.sequence.row.history.prompt_length if self.tells_prompts else None
 
     def room(self, request: Request) -> int:
         """Positions that a running request may take in the step that is planned, without others going short."""
@@ -155,7 +166,9 @@ class Scheduler:
         if not self.running:
             return True  # alone it fits: that was checked when it came
         size = self.manager.block_size
-        shared = self.manager.held_by_others(request.tokens[:-1]) if self.prefix_cache else 0
+        shared = 0
+        if self.prefix_cache:
+            shared = self.manager.held_by_others(request.tokens[:-1], self.prompt_of(request))
         if self.admission == "promised":
             return request.promised_blocks(size) - shared <= self.unpromised
         return required_blocks(len(request.tokens), 1, size) - shared <= self.manager.available - len(self.running)
@@ -165,7 +178,8 @@ class Scheduler:
         if not self.prefix_cache or len(request.table.blocks) * self.manager.block_size != request.computed:
             return
         # The last token of the prompt is computed in any case: its logits are wanted.
-        found = self.manager.reuse_more(request.table, request.tokens[:-1]) * self.manager.block_size
+        found = self.manager.reuse_more(request.table, request.tokens[:-1], self.prompt_of(request))
+        found *= self.manager.block_size
         request.computed += found
         if not request.sequence.row.history.output_length:
             request.cached += found
@@ -177,10 +191,11 @@ class Scheduler:
         counts: list[int] = []
         for request in self._prompts_in_turn():
             self._reuse(request)  # what was computed for others since it came
-            count = self._part(request.pending)
-            longest = max([*counts, count])
-            if chosen and (count < request.pending or longest * (len(chosen) + 1) > self.together):
-                break
+            count = self._part(request.next_part)
+            if chosen:
+                whole = count == request.pending and request.in_prompt == chosen[0].in_prompt
+                if not whole or max(*counts, count) * (len(chosen) + 1) > self.together:
+                    break
             chosen.append(request)
             counts.append(count)
         return tuple(chosen), tuple(counts)
@@ -192,7 +207,7 @@ class Scheduler:
     def _prompts_in_turn(self) -> list[Request]:
         """Those whose prompts are not computed yet, the oldest first; in every other step the one with least left, so that
         short prompts do not wait until long ones are through, nor long ones for ever."""
-        prompts = [request for request in self.running if request.pending != 1 and request.making is None]
+        prompts = [request for request in self.running if not request.decodes and request.making is None]
         if prompts and self._clock % 2:
             shortest = min(prompts, key=lambda request: request.pending)
             prompts.remove(shortest)
@@ -203,7 +218,7 @@ class Scheduler:
         """Takes their blocks from the last in order until the others can take their next step."""
         while True:
             prompts = zip(*self._next_prompts(), strict=True)
-            steps = [*((request, 1) for request in self.running if request.pending == 1), *prompts]
+            steps = [*((request, 1) for request in self.running if request.decodes), *prompts]
             needed = sum(self.manager.needed(request.table, request.computed, new) for request, new in steps)
             if needed <= self.manager.available or len(self.running) == 1:
                 return
@@ -215,8 +230,7 @@ class Scheduler:
             self.preemptions += 1
 
     def _give_back(self, request: Request) -> None:
-        if self.prefix_cache:
-            self.manager.remember(request.table, request.tokens[: request.computed])
+        self.remember(request)
         self.manager.truncate(request.table, 0)
 
     def _order(self, request: Request) -> tuple[int, int, int]:

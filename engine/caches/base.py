@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -17,6 +17,9 @@ from engine.attention import Backend
 from engine.config import ModelConfig
 from engine.devices import upload
 from engine.errors import CacheError, TrainingError
+
+if TYPE_CHECKING:
+    from engine.decode_attention import Places
 
 
 def write_slots(tensor: Tensor, slots: Tensor, fresh: Tensor) -> None:
@@ -124,11 +127,22 @@ class Cache(ABC):
             TrainingError: the tensors carry autograd history.
             CacheError: the step was not opened, or is of another width.
         """
+        self._check(keys, values)
+        return self._store(layer, keys, values)
+
+    def _check(self, keys: Tensor, values: Tensor) -> None:
         if keys.requires_grad or values.requires_grad:
             raise TrainingError("keys with autograd history: a cache holds none; call the model in inference mode")
         if keys.shape[2] != self._new:
             raise CacheError(f"{keys.shape[2]} new positions in a step opened for {self._new}: call begin first")
-        return self._store(layer, keys, values)
+
+    def update_in_place(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor, Places | None]:
+        """As `update`, for kernels that read each row's positions where they lie.
+
+        Returns:
+            Keys and values, and where in them the positions are; `None`: as `update` returns them.
+        """
+        return *self.update(layer, keys, values), None
 
     def attend(
         self,

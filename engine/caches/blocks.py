@@ -18,10 +18,11 @@ from engine.errors import CacheError
 Key = bytes
 
 
-def content_key(before: Key, tokens: Sequence[int]) -> Key:
-    """The key of a block of `tokens` behind the block with key `before` (empty at the beginning)."""
+def content_key(before: Key, tokens: Sequence[int], generated: int = 0) -> Key:
+    """The key of a block of `tokens`, the last `generated` of which were computed as generated ones, behind the block with
+    key `before` (empty at the beginning)."""
     digest = hashlib.blake2b(before, digest_size=16)
-    digest.update(b"".join(token.to_bytes(8, "little") for token in tokens))
+    digest.update(b"".join(token.to_bytes(8, "little") for token in (*tokens, *([generated] if generated else []))))
     return digest.digest()
 
 
@@ -130,27 +131,29 @@ class BlockManager:
             self.references[block] += 1
         return BlockTable(list(shared), table.keys[: length // self.block_size])
 
-    def remember(self, table: BlockTable, tokens: Sequence[int]) -> None:
+    def remember(self, table: BlockTable, tokens: Sequence[int], prompt: int | None = None) -> None:
         """Gives the full blocks of a row that begins with `tokens` their keys, so that `reuse` finds them.
 
-        `tokens` are those of the row's positions; a table is not to be remembered for others before it is truncated.
+        `tokens` are those of the row's positions; a table is not to be remembered for others before it is truncated.  Of
+        these and of what is looked for, the first `prompt` are a prompt's and the others were generated, which is another
+        content even where the tokens are the same; `None`: it is all the same.
         """
         known = len(table.keys)
-        self._extend_keys(table.keys, tokens, min(len(tokens) // self.block_size, len(table.blocks)))
+        self._extend_keys(table.keys, tokens, prompt, min(len(tokens) // self.block_size, len(table.blocks)))
         for block, key in zip(table.blocks[known:], table.keys[known:], strict=False):
             if key not in self._block_of and block not in self._key_of:
                 self._block_of[key], self._key_of[block] = block, key
 
-    def reuse(self, tokens: Sequence[int]) -> BlockTable:
+    def reuse(self, tokens: Sequence[int], prompt: int | None = None) -> BlockTable:
         """A table of the full blocks, from the beginning on, whose contents are those of `tokens`."""
         table = BlockTable()
-        self.reuse_more(table, tokens)
+        self.reuse_more(table, tokens, prompt)
         return table
 
-    def reuse_more(self, table: BlockTable, tokens: Sequence[int]) -> int:
+    def reuse_more(self, table: BlockTable, tokens: Sequence[int], prompt: int | None = None) -> int:
         """Puts the blocks that are known to continue a table of full blocks behind them; the number of blocks."""
         before = len(table.blocks)
-        found, keys = self._find(table.keys, before, tokens)
+        found, keys = self._find(table.keys, before, tokens, prompt)
         for block in found:
             self._idle.pop(block, None)
             self.references[block] += 1
@@ -158,27 +161,31 @@ class BlockManager:
         table.keys[:] = keys[: len(table.blocks)]
         return len(found)
 
-    def held_by_others(self, tokens: Sequence[int]) -> int:
+    def held_by_others(self, tokens: Sequence[int], prompt: int | None = None) -> int:
         """Blocks that `reuse` would find and that some table holds, so that they take no room."""
-        found, _ = self._find([], 0, tokens)
+        found, _ = self._find([], 0, tokens, prompt)
         return sum(self.references[block] > 0 for block in found)
 
-    def _find(self, keys: Sequence[Key], blocks: int, tokens: Sequence[int]) -> tuple[list[int], list[Key]]:
+    def _find(
+        self, keys: Sequence[Key], blocks: int, tokens: Sequence[int], prompt: int | None
+    ) -> tuple[list[int], list[Key]]:
         """The known blocks of `tokens` behind its first `blocks`, and the keys of all; `keys` are the known ones."""
         found, keys, size = list[int](), list(keys), self.block_size
         for at in range(blocks, len(tokens) // size):
-            self._extend_keys(keys, tokens, at + 1)
+            self._extend_keys(keys, tokens, prompt, at + 1)
             block = self._block_of.get(keys[at])
             if block is None:
                 break
             found.append(block)
         return found, keys
 
-    def _extend_keys(self, keys: list[Key], tokens: Sequence[int], blocks: int) -> None:
+    def _extend_keys(self, keys: list[Key], tokens: Sequence[int], prompt: int | None, blocks: int) -> None:
         """Works out the keys of the first `blocks` blocks of `tokens` that are not among `keys` yet."""
         size = self.block_size
         for at in range(len(keys), blocks):
-            keys.append(content_key(keys[-1] if keys else b"", tokens[at * size : (at + 1) * size]))
+            begin, end = at * size, (at + 1) * size
+            generated = 0 if prompt is None else end - max(begin, min(end, prompt))
+            keys.append(content_key(keys[-1] if keys else b"", tokens[begin:end], generated))
 
     def _must_copy(self, table: BlockTable, length: int) -> bool:
         return bool(length % self.block_size) and self.references[table.blocks[length // self.block_size]] > 1

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -15,6 +16,9 @@ from engine.config import ModelConfig
 from engine.devices import has_triton, upload
 from engine.errors import CacheError
 from engine.paged_attention import MOST_QUERIES, paged_attend
+
+if TYPE_CHECKING:
+    from engine.decode_attention import Places
 
 BLOCK_SIZE = 16
 
@@ -126,6 +130,7 @@ class PagedCache(Cache):
         self._held: Tensor | None = None
         self._places: Tensor | None = None
         self._gathered: Tensor | None = None
+        self._in_place: Places | None = None
 
     @classmethod
     def over(cls, pool: BlockPool, tables: Sequence[BlockTable], lengths: Sequence[int]) -> Self:
@@ -199,7 +204,7 @@ class PagedCache(Cache):
         heads = torch.arange(self.config.kv_heads, device=self.device).unsqueeze(1)
         of_heads = blocks.unsqueeze(1) * self.config.kv_heads + heads
         self._places = (of_heads * size + (positions % size).unsqueeze(1)).flatten()
-        self._gathered = None
+        self._gathered = self._in_place = None
 
     def advance(self, counts: int | Sequence[int]) -> None:
         super().advance(counts)
@@ -243,6 +248,26 @@ class PagedCache(Cache):
             queries, all_keys, all_values, self._index, self._held, self.longest,
             window=window, scale=scale, softcap=softcap,
         )  # fmt: skip
+
+    def update_in_place(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor, Places | None]:
+        if self.device.type != "cpu":
+            return super().update_in_place(layer, keys, values)
+        self._check(keys, values)
+        self._write(layer, keys, values)
+        if self._in_place is None:
+            self._in_place = self._find_places()
+        all_keys, all_values = self.pool.tensors[layer]
+        return all_keys, all_values, self._in_place
+
+    def _find_places(self) -> Places:
+        """The slots of every row's positions, the pool seen as one head's: a block's other heads lie between."""
+        from engine.decode_attention import Places
+
+        assert self._index is not None
+        size = self.pool.manager.block_size
+        of_blocks = self._index * (self.config.kv_heads * size)
+        slots = (of_blocks.unsqueeze(-1) + torch.arange(size)).flatten()
+        return Places(slots.numpy(), np.arange(self.batch) * (self._index.shape[1] * size))
 
     def _write(self, layer: int, keys: Tensor, values: Tensor) -> None:
         assert self._places is not None

@@ -25,6 +25,7 @@ def load_model(
     dtype: str | torch.dtype = "auto",
     *,
     context_length: int | None = None,
+    batch_invariant: bool = True,
     progress: Progress | None = None,
 ) -> Model:
     """Loads a model with its tokenizer and chat template.
@@ -39,6 +40,9 @@ def load_model(
         context_length: most positions of a sequence; `None`: the model's context, which for RoPE of the kinds `"dynamic"` and
             `"longrope"` is that of the pretraining.  Past it these are stretched, for short sequences too: see
             `ModelConfig.for_context`.
+        batch_invariant: with packed weights, whether more than four rows that decode together stay with them, so that a request
+            gets the same bits alone and in any batch; otherwise they take the bfloat16 products, which are faster for many rows
+            and round otherwise.
         progress: called with bytes done and bytes expected while something is fetched.
 
     Raises:
@@ -53,12 +57,14 @@ def load_model(
         weights = safetensors.read_weights(place, config, chosen_device, chosen_dtype)
         if packing is not None:
             weights = pack_weights(weights, packing)
-        return Model(config, weights, read_folder_text(place, config) if _has_text(place) else None)
+        folder_text = read_folder_text(place, config) if _has_text(place) else None
+        return Model(config, weights, folder_text, batch_invariant=batch_invariant)
     if dtype == "auto" and chosen_device.type == "cpu" and chosen_dtype == torch.bfloat16:
         packing = default_packing(prepared.quality_record(place), lambda: _gguf_entry(place, chosen_dtype))
     config, weights, text = _gguf_entry(place, chosen_dtype, packing)
     config = _for_context(config, context_length)
-    return Model(config, {name: weight.to(chosen_device) for name, weight in weights.items()}, text)
+    weights = {name: weight.to(chosen_device) for name, weight in weights.items()}
+    return Model(config, weights, text, batch_invariant=batch_invariant)
 
 
 def _for_context(config: ModelConfig, positions: int | None) -> ModelConfig:

@@ -1,8 +1,7 @@
-"""With packed weights the tokens of a block get, bit for bit, what each gets in a pass of its own."""
+"""The tokens of a block get, bit for bit, what each gets in a pass of its own."""
 
 from __future__ import annotations
 
-from functools import cache as memoised
 from typing import Any
 
 import numpy as np
@@ -11,46 +10,25 @@ import torch
 
 from engine import Sampling, generate
 from engine.batching import BatchEngine
-from engine.config import ModelConfig
 from engine.devices import PACKINGS
 from engine.errors import EngineError
-from engine.loading.random_weights import random_model
 from engine.model import Model
 from engine.packed import PackedLinear, quantize
 from engine.speculation import Combined, DraftModel, EarlyExit, NGram, Speculation
+from tests.engine.small_models import KINDS, small_model
 from tests.engine.speculation.toys import Guesser
 
-SHAPE: dict[str, Any] = {
-    "model_type": "llama", "vocab_size": 112, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 3,
-    "num_attention_heads": 6, "num_key_value_heads": 2, "head_dim": 16, "max_position_embeddings": 512,
-    "rms_norm_eps": 1e-5, "tie_word_embeddings": True, "eos_token_id": 2,
-}  # fmt: skip
-KINDS: dict[str, dict[str, Any]] = {
-    "llama": {},
-    "a window": {"model_type": "mistral", "sliding_window": 20},
-    "norms of queries and keys": {"model_type": "qwen3"},
-    "soft caps": {
-        "model_type": "gemma2", "sliding_window": 20, "query_pre_attn_scalar": 16, "attn_logit_softcapping": 3.0,
-        "final_logit_softcapping": 5.0, "hidden_activation": "gelu_pytorch_tanh",
-        "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
-    },
-}  # fmt: skip
 CACHES = ["dynamic", "static", "paged", "sliding", "offloaded", "quantized"]
-
-
-@memoised
-def packed_model(kind: str = "llama", packing: str = "int4") -> Model:
-    return random_model(ModelConfig.from_huggingface({**SHAPE, **KINDS[kind]}), device="cpu", dtype=packing, seed=3)
 
 
 def _cache(model: Model, name: str) -> Any:
     return model.new_cache(name, 1, 300, **({"unchecked": True} if name == "quantized" else {}))
 
 
-@pytest.mark.parametrize("packing", PACKINGS)
+@pytest.mark.parametrize("dtype", ["bfloat16", *PACKINGS])
 @pytest.mark.parametrize("kind", KINDS)
-def test_logits_of_a_block_are_those_of_its_tokens_one_by_one(kind: str, packing: Any) -> None:
-    model = packed_model(kind, packing)
+def test_logits_of_a_block_are_those_of_its_tokens_one_by_one(kind: str, dtype: str) -> None:
+    model = small_model(kind, dtype)
     assert model.alike == 16
     text = torch.randint(3, 112, (1, 120), generator=torch.Generator().manual_seed(4))
     for held in (1, 19, 61, 90):
@@ -67,7 +45,7 @@ def test_logits_of_a_block_are_those_of_its_tokens_one_by_one(kind: str, packing
 @pytest.mark.parametrize("kind", ["llama", "a window"])
 @pytest.mark.parametrize("name", CACHES)
 def test_every_cache_holds_the_same_bits_after_blocks_that_were_cut_back(name: str, kind: str) -> None:
-    model = packed_model(kind)
+    model = small_model(kind)
     rng = np.random.default_rng(5)
     text = torch.from_numpy(rng.integers(3, 112, (1, 220)))
     plain, tried = _cache(model, name), _cache(model, name)
@@ -94,7 +72,7 @@ SAMPLINGS = [
 
 @pytest.mark.parametrize("name", ["dynamic", "sliding"])
 def test_texts_are_those_without_speculation(name: str) -> None:
-    model = packed_model("a window")
+    model = small_model("a window")
 
     def guess(tokens: list[int], most: int) -> list[int]:
         rng = np.random.default_rng(tokens)
@@ -118,7 +96,7 @@ def test_texts_are_those_without_speculation(name: str) -> None:
 
 
 def test_a_request_that_is_alone_in_a_batch_gets_the_same_text() -> None:
-    model = packed_model()
+    model = small_model()
     proposer = Speculation(DraftModel(model, 112, 1.0, sampled=False), 7)
     engine = BatchEngine(model, blocks=40, block_size=8)
     requests = [
@@ -135,7 +113,7 @@ def test_a_request_that_is_alone_in_a_batch_gets_the_same_text() -> None:
 
 
 def test_a_block_is_never_what_packs_a_group_of_a_quantized_cache() -> None:
-    model = packed_model()
+    model = small_model()
     cache = _cache(model, "quantized")
     for held in range(1, 200):
         packed = cache.packed_positions
@@ -149,10 +127,11 @@ def test_a_block_is_never_what_packs_a_group_of_a_quantized_cache() -> None:
 
 def test_models_whose_sums_depend_on_the_block_do_not_say_so(random_model: Model) -> None:
     assert random_model.alike is None
-    model = packed_model()
+    model = small_model()
     other = model.with_layers([0, 2])
     other.backend = "math"
     assert (model.alike, other.alike) == (16, None)
+    assert (model.batch_invariant, other.batch_invariant) == (True, False)
 
 
 @pytest.mark.parametrize("packing", PACKINGS)
@@ -167,8 +146,6 @@ def test_weights_may_lie_anywhere_in_memory(packing: Any) -> None:
         assert torch.equal(PackedLinear(rounded, None, packing, shifted, scales)(x[:, :rows]), expected[:, :rows])
 
 
-def test_a_batch_of_more_rows_is_multiplied_by_the_rounded_matrix() -> None:
-    model = packed_model()
-    assert model.read_bytes(4) < model.read_bytes(5)
+def test_an_empty_block_is_refused() -> None:
     with pytest.raises(EngineError):
-        model.forward(torch.zeros(1, 0, dtype=torch.int64))
+        small_model().forward(torch.zeros(1, 0, dtype=torch.int64))

@@ -1,10 +1,23 @@
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
 import torch
 
-from engine.attention import attend_alone, attend_by_repeating, causal_mask, which
-from engine.decode_attention import attend_alike
+from engine import decode_attention
+from engine.attention import attend_by_repeating, causal_mask
+from engine.decode_attention import Places, attend_rows
+
+
+def attend_alike(
+    queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, start: int, *, first: int = 0, **options: Any
+) -> torch.Tensor:
+    """`attend_rows` of one row."""
+    places = Places.in_rows(1, 0, first, first + keys.shape[2])
+    return attend_rows(queries, keys, values, places, [start], [queries.shape[2]], **options)
+
 
 HEADS = [(9, 3, 64, 64), (4, 4, 10, 6), (4, 1, 33, 16), (2, 2, 3, 5)]
 
@@ -52,23 +65,53 @@ def test_scores_that_are_far_apart_neither_overflow_nor_vanish() -> None:
     assert attend_alike(torch.zeros(1, 1, 1, 4).bfloat16(), keys, values, 39).item() == 19.5
 
 
-def test_what_the_kernel_does_not_take_goes_query_by_query() -> None:
-    generator = torch.Generator().manual_seed(1)
-    queries = torch.randn(1, 4, 3, 8, generator=generator)
-    keys, values = (torch.randn(1, 2, 9, 8, generator=generator) for _ in range(2))
-    mask = causal_mask(torch.arange(6, 9).unsqueeze(0), 9)
-    expected = attend_by_repeating(queries, keys, values, mask, False)
-    for softcap in (0.0, 2.0):
-        found = attend_alone(queries, keys, values, mask, "sdpa", start=6, softcap=softcap)
-        assert which() == ("products" if softcap else "flash")
-        expected = attend_by_repeating(queries, keys, values, mask, False, softcap=softcap)
-        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
-    halves = [x.bfloat16() for x in (queries, keys, values)]
-    together = attend_alone(*halves, mask, "sdpa", start=6, softcap=2.0)
-    for at in range(3):
-        one = attend_alone(
-            halves[0][:, :, at : at + 1], halves[1][:, :, : 7 + at], halves[2][:, :, : 7 + at], None, "sdpa",
-            start=6 + at, softcap=2.0,
-        )  # fmt: skip
-        assert torch.equal(one, together[:, :, at : at + 1])
-    assert attend_alone(*halves, mask, "sdpa", start=6).shape == (1, 4, 3, 8) and which() == "alike"
+def _rows(counts: list[int], starts: list[int], new: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(7)
+    batch, slots = len(counts), max(starts) + new
+    shapes = (batch, 6, new, 16), (batch, 2, slots, 16), (batch, 2, slots, 24)
+    queries, keys, values = (torch.randn(*shape, generator=generator).bfloat16() for shape in shapes)
+    return queries, keys, values
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("window", [0, 9])
+def test_rows_of_any_lengths_get_what_each_gets_alone_however_they_are_divided(
+    threads: int, window: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    starts, counts = [0, 3, 64, 130, 17], [5, 1, 2, 5, 3]
+    queries, keys, values = _rows(counts, starts, 5)
+    monkeypatch.setattr(decode_attention, "_SHARE", 1000)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    places = Places.in_rows(5, keys.stride(0) // keys.stride(2), 0, keys.shape[2])
+    # Values have another width than keys, and as many slots.
+    found = attend_rows(queries, keys, values, places, starts, counts, window=window)
+    for row, (start, count) in enumerate(zip(starts, counts, strict=True)):
+        own = [x[row : row + 1, :, : start + count] for x in (keys, values)]
+        alone = attend_alike(queries[row : row + 1, :, :count], *own, start, window=window)
+        assert torch.equal(found[row : row + 1, :, :count], alone)
+        assert not found[row, :, count:].any()
+
+
+def test_positions_are_read_where_they_lie() -> None:
+    queries, keys, values = _rows([2, 2], [30, 11], 2)
+    order = torch.randperm(80, generator=torch.Generator().manual_seed(2))
+    places = Places(order[:64].numpy(), np.array([0, 32]))
+    pools = []
+    for tensor in (keys, values):
+        pool = torch.zeros(1, 2, 80, tensor.shape[-1], dtype=torch.bfloat16)
+        pool[0, :, order[:64]] = tensor.transpose(0, 1).flatten(1, 2)
+        pools.append(pool)
+    found = attend_rows(queries, *pools, places, [30, 11], [2, 2])
+    lying = Places.in_rows(2, 64, 0, 32)
+    assert torch.equal(found, attend_rows(queries, keys, values, lying, [30, 11], [2, 2]))
+
+
+def test_a_row_that_is_not_a_number_spoils_no_other() -> None:
+    starts, counts = [5, 6, 9], [1, 1, 1]
+    queries, keys, values = _rows(counts, starts, 1)
+    places = Places.in_rows(3, keys.stride(0) // keys.stride(2), 0, keys.shape[2])
+    expected = attend_rows(queries, keys, values, places, starts, counts)
+    for tensor in (queries, keys, values):
+        tensor[0] = float("nan")
+    found = attend_rows(queries, keys, values, places, starts, counts)
+    assert found[0].isnan().all() and torch.equal(found[1:], expected[1:])

@@ -9,6 +9,7 @@ import torch
 
 from engine.devices import PACKINGS, choose_numbers
 from engine.errors import DeviceError, ModelError
+from engine.layers import Linear
 from engine.loading import load_model
 from engine.loading.packing import default_packing, read_record
 from engine.packed import GROUP, MOST_ROWS, PackedLinear, quantize
@@ -35,6 +36,9 @@ def test_a_product_is_the_one_with_the_rounded_matrix_for_any_number_of_rows(
     torch.testing.assert_close(linear(x).float(), expected, rtol=2e-2, atol=2e-2)
     torch.testing.assert_close(linear.add_to(residual, x).float(), expected + residual.float(), rtol=2e-2, atol=2e-2)
     assert linear(x.view(1, rows, 96)).shape == (1, rows, 48)
+    unpacked, total = linear(x, True), linear.add_to(residual, x, True)
+    assert not torch.equal(unpacked, linear(x)) and torch.equal(unpacked, Linear(rounded, bias)(x))
+    torch.testing.assert_close(total.float(), expected + residual.float(), rtol=2e-2, atol=2e-2)
 
 
 @pytest.mark.parametrize("packing", PACKINGS)

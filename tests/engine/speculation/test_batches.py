@@ -117,7 +117,8 @@ def test_rows_accept_different_lengths_in_one_pass(random_model: Model) -> None:
     for _ in range(3):
         engine.step()
     assert engine.forwards == 3
-    assert [len(request.sequence.output) for request in requests] == [3, 6, 9]
+    # The prompts without a draft, then two blocks.
+    assert [len(request.sequence.output) for request in requests] == [3, 5, 7]
     engine.run()
     assert [engine.result(request).token_ids for request in requests] == texts
 
