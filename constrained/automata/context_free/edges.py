@@ -14,9 +14,6 @@ from grammars.context_free.scans import Scan
 from grammars.memory import remembered
 from grammars.regular import ALL, Rx
 
-_MANY = 4
-"""Sets of characters that only one of several hypotheses reads, from which on it is followed apart."""
-
 
 def on_ascii(made: Transitions, bits: int, action: int) -> None:
     """The bytes that `bits` has take `action`."""
@@ -68,12 +65,8 @@ def left_alone(parser: Parser, ordered: list[Hypothesis], readings: Readings) ->
     """
     if parser.separation is None:
         return {}
-    counts: dict[int, int] = {}
-    for (bits, _), values in readings:
-        if bits and len(values) == 1 and values[0][2] is ALL:
-            counts[values[0][0]] = counts.get(values[0][0], 0) + 1
     return {
         number: parser.outcome(Outcome(hypotheses=frozenset((ordered[number]._replace(rest=ALL),))))
-        for number, count in counts.items()
-        if count >= _MANY and parser.stacks.has_base(ordered[number].node)
+        for number in readings.alone
+        if parser.stacks.has_base(ordered[number].node)
     }

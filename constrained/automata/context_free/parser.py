@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from functools import cached_property
+from typing import NamedTuple
 
 from constrained.automata.context_free.hypotheses import (
     AT_END,
@@ -26,12 +27,23 @@ from grammars.context_free.tabled import TableCompleting
 from grammars.errors import GrammarError, LimitExceeded, UnsupportedFeature
 from grammars.regular import ALL, NONE, Rx, derivative, intersect, is_empty, moves, shortest_length
 
+_MANY = 4
+"""Sets of characters that only one of several hypotheses reads, from which on it is followed apart."""
 _MOST_LOOKED_AT = 2_000
 """Pairs of a scan and a condition on the rest that one question looks at."""
 
 
-Readings = list[tuple[Letters, tuple[tuple[int, Scan, Rx], ...]]]
-"""Sets of characters, each with what they lead to: the number of a scan, the scan after it, what the rest must be in then."""
+class Readings(NamedTuple):
+    """What several scans read side by side.
+
+    Attributes:
+        sets: disjoint sets of characters, each with what they lead to: the number of a scan, the scan after it, what the rest
+            must be in then.
+        alone: scans that read many sets of ASCII characters which no other reads: by number, the characters as bits.
+    """
+
+    sets: list[tuple[Letters, tuple[tuple[int, Scan, Rx], ...]]]
+    alone: dict[int, int]
 
 
 def _unknown(terminal: int) -> bytes:
@@ -222,7 +234,8 @@ class Parser:
                     items += [(letters(characters), (number, to)) for characters, to in moves(rest)]
             if before:
                 items = [((bits & before, NONE), value) for (bits, _), value in items if bits & before]
-            found = []
+            sets = []
+            alone: dict[int, list[int]] = {}
             for characters, values in split(items):
                 after: list[tuple[int, Scan, Rx]] = []
                 read: tuple[int, Scan] | None = None
@@ -234,9 +247,13 @@ class Parser:
                         after.append((number, to, ALL))
                     else:
                         read = number, to
-                if after:
-                    found.append((characters, tuple(after)))
-            self._readings[ways, before] = found
+                if not after:
+                    continue
+                sets.append((characters, tuple(after)))
+                if characters[0] and len(after) == 1 and after[0][2] is ALL:
+                    alone.setdefault(after[0][0], []).append(characters[0])
+            many = {number: sum(own) for number, own in alone.items() if len(own) >= _MANY}
+            found = self._readings[ways, before] = Readings(sets, many)
         return found
 
     def fitting(self, scan: Scan, rest: Rx) -> Rx:

@@ -243,13 +243,14 @@ def expand_hypotheses(
 ) -> Transitions:
     """Several ways to have read the text; `before` as in `Outcome`."""
     made = Transitions()
-    ordered = sorted(hypotheses, key=lambda one: (one.node, one.scan.number, one.rest.serial))
+    ordered = sorted(hypotheses, key=lambda one: (one.scan.number, one.rest.serial, one.node))
     readings = parser.readings(tuple((one.scan, one.rest) for one in ordered), before)
     alone = left_alone(parser, ordered, readings)
     wide: list[tuple[Rx, int]] = []
-    for (bits, others), values in readings:
-        if bits and len(values) == 1 and values[0][2] is ALL and values[0][0] in alone:
-            on_ascii(made, bits, pop_before(alone[values[0][0]]))
+    for number, outcome in alone.items():
+        on_ascii(made, readings.alone[number], pop_before(outcome))
+    for (bits, others), values in readings.sets:
+        if len(values) == 1 and values[0][0] in alone and bits & readings.alone[values[0][0]]:
             bits = 0
             if others is NONE:
                 continue
