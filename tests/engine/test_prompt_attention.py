@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 
+from engine import prompt_attention
 from engine.attention import attend_by_repeating, causal_mask
 from engine.prompt_attention import attend_prompts, block_mask, block_of
 
@@ -72,3 +73,11 @@ def test_a_prompt_may_be_cut_anywhere_and_come_beside_others(window: int, softca
     for row, (start, count) in enumerate(zip(starts, counts, strict=True)):
         assert torch.equal(together[row, :, :count], whole[row][:, start : start + count])
         assert not together[row, :, count:].any()
+
+
+def test_tiles_of_a_block_have_the_bits_of_the_whole_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    tensors = _numbers(torch.bfloat16)
+    found = [_attend(tensors, [start], [count]) for start, count in ((130, 1), (140, 60), (250, 80))]
+    monkeypatch.setattr(prompt_attention, "_tiles_agree", lambda *_: False)
+    whole = [_attend(tensors, [start], [count]) for start, count in ((130, 1), (140, 60), (250, 80))]
+    assert all(map(torch.equal, found, whole))
