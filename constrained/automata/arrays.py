@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from constrained.automata.children import MANY, Indices, Progress, Wanted, distinct, survivors
 from constrained.automata.constants import NO_KEYS, Key
-from constrained.automata.frame import Frame
+from constrained.automata.frame import Frame, ValueStart, frame_of
 from constrained.automata.item_plans import Items, LinkedItems, item_plan
 from constrained.automata.machine import Machine
 from constrained.automata.outcomes import holds_of, outcome_of
@@ -35,7 +35,7 @@ class ArrayFrame(Frame):
 
     linked_plan = LinkedItems
 
-    def __init__(self, style: Style, entries: Entries, value_start: Callable[..., int]) -> None:
+    def __init__(self, style: Style, entries: Entries, value_start: ValueStart) -> None:
         self.style = style
         self.value_start = value_start
         self.plans = tuple([item_plan(shape) for shape, _ in entries])
@@ -48,9 +48,7 @@ class ArrayFrame(Frame):
         if self.linked or not left or len(left) * 2 > len(progress):
             return self, progress
         entries = tuple([(self.plans[number].shape, self.owners[number]) for number in left])
-        frame = machine.kept(
-            (ArrayFrame, self.style, entries), lambda: ArrayFrame(self.style, entries, self.value_start)
-        )
+        frame = frame_of(machine, ArrayFrame, self.style, entries, self.value_start)
         return frame, tuple([progress[number] for number in left])
 
     def extended(self, progress: Progress) -> tuple[tuple[Value, ...], Indices, Progress]:
@@ -65,9 +63,9 @@ class ArrayFrame(Frame):
         return values, indices, tuple(after)
 
 
-def array_start(machine: Machine, style: Style, entries: Entries, value_start: Callable[..., int]) -> int:
+def array_start(machine: Machine, style: Style, entries: Entries, value_start: ValueStart) -> int:
     """The state just after the opening bracket."""
-    frame = machine.kept((ArrayFrame, style, entries), lambda: ArrayFrame(style, entries, value_start))
+    frame = frame_of(machine, ArrayFrame, style, entries, value_start)
     progress = frame.start()
     return machine.state((expand_first, style.gap, frame, progress)) if any(progress) else 0
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from constrained.automata.character_classes import BACKSLASH, QUOTE, character_classes, expand_led
-from constrained.automata.machine import Expand, Key, Machine
+from constrained.automata.machine import Expand, Machine
+from constrained.automata.state_keys import Key
 from constrained.kernels import tables as t
 from constrained.kernels.tables import goto, pop_after
 from grammars.regular import ANY, Rx, completion_bound, intersect, moves, relax_counters, repeat

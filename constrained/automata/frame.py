@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar, TypeVar
 
 from constrained.automata.children import Progress
+from constrained.automata.machine import Machine
+from constrained.automata.style import Style
+from grammars.json_schema.shapes import Value
+
+ValueStart = Callable[[Machine, Style, tuple[Value, ...]], int]
+"""The state before a value: of a machine, a style, and the schemas of which it has to satisfy one."""
 
 
 class Frame:
@@ -36,3 +43,23 @@ class Frame:
             if one is not None and plan.complete(one):
                 holds |= 1 << owner
         return holds
+
+
+F = TypeVar("F", bound=Frame)
+
+
+def frame_of(
+    machine: Machine,
+    kind: Callable[[Style, tuple[Any, ...], ValueStart], F],
+    style: Style,
+    entries: tuple[tuple[Any, int], ...],
+    value_start: ValueStart,
+) -> F:
+    """The frame of these alternatives, each with its owner: made when they meet for the first time."""
+    frames: dict[object, F] = machine.kept((kind, style), dict)
+    shape, owner = entries[0]
+    key = entries if owner or len(entries) > 1 else shape  # most have one alternative
+    frame = frames.get(key)
+    if frame is None:
+        frame = frames[key] = kind(style, entries, value_start)
+    return frame

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from itertools import combinations
 from typing import Any, NamedTuple, cast
 
@@ -83,7 +83,7 @@ class LinkedMembers:
         """How many properties must still come, at least."""
         return max(self.by_keys.wanted(progress.base), progress.served != self._all_served)
 
-    def offered(self, progress: Members) -> list[int]:
+    def offered(self, progress: Members) -> Sequence[int]:
         """Indices of the declared properties that may come next."""
         offered = self.by_keys.offered(progress.base)
         if self._is_free(progress):

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from constrained.automata.declarations import Declarations
 from constrained.automata.machine_kernels import FIRST_MEMO, copied_memo, load_kernels
 from constrained.automata.object_tables import ObjectTables
+from constrained.automata.state_keys import Key, StateKeys
 from constrained.automata.transitions import Transitions
 from constrained.kernels import tables as t
 from constrained.kernels.branches import L_KNOWN, NOT_KEPT
@@ -38,7 +39,6 @@ from grammars.regular.rx import table_bytes
 if TYPE_CHECKING:
     from constrained.vocabulary.token_table import TokenTable
 
-Key = tuple[Any, ...]
 Expand = Callable[..., Transitions]
 
 
@@ -103,8 +103,7 @@ class Machine(Declarations):
         })  # fmt: skip
         self.piece: NDArray[np.int64] = np.zeros(WALK_REGISTERS, dtype=np.int64)
         self._fresh_states = 0
-        self._numbers: dict[Key, int] = {}
-        self._keys: dict[int, Key] = {}
+        self._keys = StateKeys(count)
         self._runs: list[int] = []
         self._holders: dict[int, Run] = {}
         self._maps: dict[bytes, int] = {}
@@ -123,24 +122,23 @@ class Machine(Declarations):
 
     def state(self, key: Key) -> int:
         """The number of the state that `key` describes; made at the first call."""
-        number = self._numbers.get(key)
+        number = self._keys.number(key)
         if number is None:
             number = self._new_states(1)
-            self._numbers[key] = number
-            self._keys[number] = key
+            self._keys.add(key, number)
         return number
 
     def key(self, state: int) -> Key:
         """What a state stands for."""
         key = self._keys.get(state)
         if key is None:
-            key = self.objects.key(state)
+            key = self.objects.key(self, state)
         if key is None:
             first = self._runs[bisect_right(self._runs, state) - 1]
             holder = self._holders.get(first)
             if holder is not None:
                 return holder.key(state - first)
-            key = (*self._keys[first][:-1], state - first)
+            key = (*self.key(first)[:-1], state - first)
         return key
 
     def kept(self, key: Hashable, make: Callable[[], Any]) -> Any:
@@ -152,14 +150,14 @@ class Machine(Declarations):
 
     def known(self, key: Key) -> int | None:
         """The state that `key` describes, if it was made already."""
-        return self._numbers.get(key)
+        return self._keys.number(key)
 
     def literal(self, data: bytes, then: int) -> int:
         """The first of a run of states that spell `data` and go on in `then`; `then` itself if `data` is empty."""
         if not data:
             return then
         key = (expand_literal, data, then, 0)
-        first = self._numbers.get(key)
+        first = self._keys.number(key)
         if first is None:
             length = len(data)
             first = self.new_run(key, length)
@@ -171,8 +169,7 @@ class Machine(Declarations):
     def new_run(self, key: Key, length: int) -> int:
         """The first of `length` consecutive new states; `key` is that of the first and ends in 0, their offset."""
         first = self._new_states(length)
-        self._numbers[key] = first
-        self._keys[first] = key
+        self._keys.add(key, first)
         self._runs.append(first)
         return first
 
@@ -330,7 +327,7 @@ class Machine(Declarations):
         self._least_languages = min(self._least_languages, languages)
         return (
             self.source_bytes + (languages - self._least_languages) +
-            self.state_count * (t.STATE_COLUMNS * 4 + 8) + len(self._numbers) * 600 + self._counts[N_ACTIONS] * 8
+            self.state_count * (t.STATE_COLUMNS * 4 + 8) + len(self._keys) * 600 + self._counts[N_ACTIONS] * 8
             + self.map_count * 320 + self.memo.nbytes + self.objects.bytes_used()
         )  # fmt: skip
 

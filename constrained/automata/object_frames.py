@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from constrained.automata.children import MANY, Progress, Wanted
-from constrained.automata.frame import Frame
-from constrained.automata.keys import encoded_key, name_numbers
+from constrained.automata.frame import Frame, ValueStart, frame_of
+from constrained.automata.keys import encoded_key, name_numbers, name_of
 from constrained.automata.linked_members import LinkedMembers, Members, Plan, property_plan
 from constrained.automata.machine import Machine
 from constrained.automata.outcomes import DECLARED
@@ -17,6 +17,7 @@ from constrained.automata.style import Style
 from grammars.json_schema.shapes import ObjectShape
 from grammars.regular import Rx
 
+Spelled = tuple[tuple[bytes, ...], tuple[int, ...], tuple[int, ...]]
 Entries = tuple[tuple[ObjectShape, int], ...]
 _MOST_IN_RUN = 4096
 
@@ -31,15 +32,16 @@ class ObjectFrame(Frame):
         sole: the only plan, where there is one and keys alone decide what follows; what most objects come down to.
         key_string: the state after the quote of an undeclared key of the sole plan (0: there is none); None: not asked for yet.
         run: the first state of the object's run (see `object_runs`), or 0 where it has none.
+        number: that of the object in its tables, where it has a run.
     """
 
     __slots__ = (
-        "_indices", "_is_loose", "_spelled", "key_string", "names", "owners", "plans", "run", "sole", "style", "value_start",
+        "_is_loose", "_spelled", "key_string", "names", "number", "owners", "plans", "run", "sole", "style", "value_start",
     )  # fmt: skip
 
     linked_plan = LinkedMembers
 
-    def __init__(self, style: Style, entries: Entries, value_start: Callable[..., int]) -> None:
+    def __init__(self, style: Style, entries: Entries, value_start: ValueStart) -> None:
         self.style = style
         self.value_start = value_start
         self.plans: tuple[Plan, ...] = tuple([property_plan(shape, style.any_order) for shape, _ in entries])
@@ -52,9 +54,9 @@ class ObjectFrame(Frame):
             self.names = tuple(dict.fromkeys([name for plan in self.plans for name in plan.numbers]))
         self.sole = None if len(self.plans) > 1 or isinstance(plan, LinkedMembers) else plan
         self.run = 0
+        self.number = -1
         self.key_string: int | None = None
-        self._indices: dict[int, int] = {}
-        self._spelled: tuple[list[bytes], list[int], list[int]] | None = None
+        self._spelled: Spelled | None = None
 
     def in_order(self) -> OrderedPlan | None:
         """The sole plan, if its progress is the index of the next declared property until another key comes."""
@@ -80,23 +82,20 @@ class ObjectFrame(Frame):
         if len(left) * 2 > len(progress) or not plain:
             return self, progress
         entries = tuple([(self.plans[number].shape, self.owners[number]) for number in left])
-        frame = machine.kept(
-            (ObjectFrame, self.style, entries), lambda: ObjectFrame(self.style, entries, self.value_start)
-        )
+        frame = frame_of(machine, ObjectFrame, self.style, entries, self.value_start)
         return frame, tuple([progress[number] for number in left])
 
-    def spelled(self, machine: Machine) -> tuple[list[bytes], list[int], list[int]]:
+    def spelled(self, machine: Machine) -> Spelled:
         """For the sole plan, of each property: the bytes of its name, its outcome; and the properties sorted by bytes."""
         if self._spelled is None:
-            words = [encoded_key(name) for name in self.names]
-            outcomes = [DECLARED + number for number in name_numbers(machine, self.names)]
-            self._spelled = words, outcomes, sorted(range(len(words)), key=words.__getitem__)
-            self._indices = {outcome: index for index, outcome in enumerate(outcomes)}
+            words = tuple([encoded_key(name) for name in self.names])
+            outcomes = tuple([DECLARED + number for number in name_numbers(machine, self.names)])
+            self._spelled = words, outcomes, tuple(sorted(range(len(words)), key=words.__getitem__))
         return self._spelled
 
-    def index_of(self, outcome: int) -> int:
-        """For the sole plan, the property with the outcome of a key; some key frame has been made before."""
-        return self._indices[outcome]
+    def index_of(self, machine: Machine, outcome: int) -> int:
+        """For the sole plan, the property with the outcome of a key."""
+        return int(self.plans[0].numbers[name_of(machine, outcome - DECLARED)])
 
     def continuing(self, progress: Progress) -> Progress:
         """The alternatives that may have another property."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -30,7 +31,7 @@ class Held(Protocol):
     def key(self, offset: int, gap: Rx | None = None) -> Key:
         """What the state at a place stands for, where `gap` may still come (None: all whitespace)."""
 
-    def names_key(self, kind: int, record: list[int], offset: int) -> Key:
+    def names_key(self, machine: Machine, kind: int, record: list[int], offset: int) -> Key:
         """What a state inside names stands for."""
 
     def look_at(self, machine: Machine, what: int) -> None:
@@ -58,7 +59,8 @@ class ObjectTables:
             h.T_SPELLINGS: reserved((states * _SPELLINGS_PER_STATE,), np.uint8), h.T_ORIGINS: self.origins,
             h.T_RECORDS: self._records, h.T_INTERNED: reserved((_INTERNED, 2), np.int64),
         }  # fmt: skip
-        self._held: list[Held] = []
+        self._held: list[Any] = []
+        self._answering: Callable[[Any], Held]
         self._rows: dict[Rx, int] = {}
         self._rests: list[Rx] = []
 
@@ -107,14 +109,15 @@ class ObjectTables:
                     self._gaps[row, o.G_MAPS + number] = machine.map_number(bytes(with_symbols))
         return first
 
-    def hold(self, number: int, held: Held) -> None:
-        """Have `held` answer for object `number`, the next one."""
+    def hold(self, number: int, frame: object, answering: Callable[[Any], Held]) -> None:
+        """Have what `answering` makes of `frame` answer for object `number`, the next one."""
         assert number == len(self._held)
-        self._held.append(held)
+        self._held.append(frame)
+        self._answering = answering
 
     def look_at(self, machine: Machine, number: int, what: int) -> None:
         """`Held.look_at` of an object."""
-        self._held[number].look_at(machine, what)
+        self._answering(self._held[number]).look_at(machine, what)
 
     def settle_member(self, number: int, index: int, column: int, value: int) -> None:
         """Write what has been found out about a property of an object."""
@@ -126,15 +129,17 @@ class ObjectTables:
         row[o.B_STRING], row[o.B_FREE] = string, o.YES if free else o.NO
         row[o.B_OTHERS] = o.YES if may_come else o.NO
 
-    def key(self, state: int) -> Key | None:
+    def key(self, machine: Machine, state: int) -> Key | None:
         """What a state stands for; None if it was not made by kernels."""
         kind, first, second = (int(number) for number in self.origins[state])
         if kind == o.NOT_HERE:
             return None
         if kind == o.AT_PLACE:
-            return self._held[first].key(second)
+            return self._answering(self._held[first]).key(second)
         if kind == o.IN_GAP:
             offset, rest = divmod(second, o.MOST_GAPS)
-            return self._held[first].key(offset, self._rests[int(self._objects[first, o.B_GAP]) + rest])
+            return self._answering(self._held[first]).key(
+                offset, self._rests[int(self._objects[first, o.B_GAP]) + rest]
+            )
         record: list[int] = self._records[first].tolist()
-        return self._held[record[o.R_OBJECT]].names_key(kind, record, second)
+        return self._answering(self._held[record[o.R_OBJECT]]).names_key(machine, kind, record, second)

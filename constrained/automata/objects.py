@@ -175,7 +175,7 @@ def resolve_key(machine: Machine, outcome: int, frame: ObjectFrame, progress: Pr
     """A key has ended: a declared name, or one in the languages of the set `outcome`."""
     if outcome >= DECLARED:
         if frame.sole is not None:
-            colon = _sole_colon(machine, frame, frame.sole, progress, frame.index_of(outcome))
+            colon = _sole_colon(machine, frame, frame.sole, progress, frame.index_of(machine, outcome))
             machine.expand(colon)  # which is read next in any case
             return colon
         return _colon(machine, frame, *frame.with_name(progress, name_of(machine, outcome - DECLARED)))

@@ -10,6 +10,7 @@ be finished.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from grammars.json_schema.feasibility import some_words
@@ -61,7 +62,6 @@ class PropertyPlan:
         self._free_names: bool | None = None
         self.is_loose = False
         self._lengths: dict[Any, list[int]] = {}
-        self._offered: dict[int, list[int]] = {}
 
     def alive(self, index: int) -> bool:
         """Whether the declared property can have a value at all."""
@@ -124,7 +124,7 @@ class PropertyPlan:
         missing -= self.declared_left(progress)
         return missing <= 0 or self._spare_names(progress, missing)
 
-    def _within_bounds(self, indices: list[int], progress: Progress) -> list[int]:
+    def _within_bounds(self, indices: Sequence[int], progress: Progress) -> Sequence[int]:
         """Those of the declared properties after which the bounds on the number of properties can still be met."""
         if not self.is_bounded:
             return indices
@@ -223,6 +223,7 @@ class OrderedPlan(PropertyPlan):
             next_required[index] = index if needed else next_required[index + 1]
             required_from[index] = required_from[index + 1] + needed
         self._next_required, self._required_from = tuple(next_required), tuple(required_from)
+        self._offered: tuple[int, tuple[int, ...]] = (-1, ())  # the last answer: the same place is asked about in a row
 
     def next_required(self, index: int) -> int:
         """The first required property from `index` on; how many there are if there is none."""
@@ -240,14 +241,14 @@ class OrderedPlan(PropertyPlan):
     def declared_left(self, progress: Progress) -> int:
         return sum(self.alive(index) for index in range(progress[0], len(self.properties)))
 
-    def offered(self, progress: Progress) -> list[int]:
+    def offered(self, progress: Progress) -> Sequence[int]:
         """Indices of the declared properties that may come next."""
-        found = self._offered.get(progress[0])
-        if found is None:
-            last = min(self._next_required[progress[0]] + 1, len(self.properties))
-            found = [index for index in range(progress[0], last) if self.alive(index)]
-            self._offered[progress[0]] = found
-        return self._within_bounds(found, progress)
+        index = progress[0]
+        found = self._offered
+        if found[0] != index:
+            last = min(self._next_required[index] + 1, len(self.properties))
+            found = self._offered = index, tuple([other for other in range(index, last) if self.alive(other)])
+        return self._within_bounds(found[1], progress)
 
     def offers_undeclared(self, progress: Progress) -> bool:
         """Whether an undeclared property may come next."""
@@ -276,6 +277,7 @@ class UnorderedPlan(PropertyPlan):
     def __init__(self, shape: ObjectShape, count_to: int = 0, keeps_names: bool = False) -> None:
         super().__init__(shape, count_to, keeps_names)
         self._required = sum(1 << index for index, one in enumerate(shape.properties) if one.required)
+        self._every: tuple[int, ...] | None = None
 
     def required_left(self, progress: Progress) -> int:
         return (self._required & ~int(progress[0])).bit_count()
@@ -289,16 +291,13 @@ class UnorderedPlan(PropertyPlan):
     def declared_left(self, progress: Progress) -> int:
         return sum(self.alive(index) for index in range(len(self.properties)) if not progress[0] >> index & 1)
 
-    def offered(self, progress: Progress) -> list[int]:
+    def offered(self, progress: Progress) -> Sequence[int]:
         """Indices of the declared properties that may come next."""
-        found = self._offered.get(progress[0])
-        if found is None:
-            alive = self._offered.get(0)
-            if alive is None:
-                alive = self._offered[0] = [index for index in range(len(self.properties)) if self.alive(index)]
-            come = int(progress[0])
-            found = self._offered[come] = [index for index in alive if not come >> index & 1] if come else alive
-        return self._within_bounds(found, progress)
+        every = self._every
+        if every is None:
+            every = self._every = tuple([index for index in range(len(self.properties)) if self.alive(index)])
+        come = int(progress[0])
+        return self._within_bounds([index for index in every if not come >> index & 1], progress)
 
     def offers_undeclared(self, progress: Progress) -> bool:
         """Whether an undeclared property may come next."""

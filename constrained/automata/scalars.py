@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from constrained.automata.machine import Machine
 from constrained.automata.outcomes import outcome_of
+from constrained.automata.state_keys import in_series
 from constrained.automata.strings import Languages, joint_derivatives
 from constrained.automata.transitions import Transitions
 from constrained.kernels.tables import goto, pop_after, pop_before
 from grammars.regular import NONE, at_hand, matches
 
 
+@in_series
 def expand_number(machine: Machine, languages: Languages) -> Transitions:
     """Inside a number, which ends before the first byte that cannot belong to it."""
     made = Transitions()

@@ -31,6 +31,6 @@ def schema_start(machine: Machine, grammar: JsonSchema) -> int:
     if gap is None:
         gap = parse(grammar.whitespace, dialect="ecma", mode="fullmatch")
     style = Style(gap, grammar.property_order == "any", grammar.escapes == "canonical")
-    start = value_start(machine, style, (root,))
+    start = value_start(machine, machine.kept(style, lambda: style), (root,))
     machine.expand(start)  # so that a malformed root is refused now
     return start

@@ -23,6 +23,7 @@ from constrained.automata.counted_strings import counted_state
 from constrained.automata.free_texts import free_texts
 from constrained.automata.machine import Machine
 from constrained.automata.outcomes import outcome_of
+from constrained.automata.state_keys import in_series
 from constrained.automata.transitions import Transitions
 from constrained.kernels import tables as t
 from constrained.kernels.branches import ALL_WIDE, SAME_WIDE
@@ -153,6 +154,7 @@ def without_exceptions(rx: Rx) -> Rx:
     return rx
 
 
+@in_series
 def expand_string(machine: Machine, canonical: bool, languages: Languages) -> Transitions:
     """Between two characters of a string; each language holds what may still follow of it."""
     if len(languages) == 1:

@@ -5,14 +5,13 @@ The outcome of a frame is a bit set over the schemas it was entered with; a fram
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from constrained.automata import arrays
 from constrained.automata.children import MANY
 from constrained.automata.held import expand_held_number, following, held_parts, held_string
 from constrained.automata.machine import Machine
 from constrained.automata.object_runs import object_start
 from constrained.automata.scalars import expand_number, literal_name
+from constrained.automata.state_keys import in_series
 from constrained.automata.strings import joint_derivatives, string_start
 from constrained.automata.style import Style, add_gap
 from constrained.automata.transitions import Transitions
@@ -28,6 +27,7 @@ def value_start(machine: Machine, style: Style, values: tuple[Value, ...]) -> in
     return machine.state((expand_value, style, values))
 
 
+@in_series
 def expand_value(machine: Machine, style: Style, values: tuple[Value, ...]) -> int:
     """A value position is the state of what its schemas come down to, which other positions share."""
     return machine.state((expand_alternatives, style, tuple([value.alternatives() for value in values])))
@@ -38,12 +38,14 @@ def spaced_start(machine: Machine, style: Style, values: tuple[Value, ...]) -> i
     return machine.state((expand_spaced, style.gap, style, values))
 
 
+@in_series
 def expand_spaced(machine: Machine, gap: Rx, style: Style, values: tuple[Value, ...]) -> int:
     """Before a value that whitespace may come before; as `expand_value`."""
     each = tuple([value.alternatives() for value in values])
     return machine.state((expand_spaced_alternatives, gap, style, each))
 
 
+@in_series
 def expand_spaced_alternatives(
     machine: Machine, gap: Rx, style: Style, each: tuple[Alternatives, ...]
 ) -> Transitions | int:
@@ -55,6 +57,7 @@ def expand_spaced_alternatives(
     return made
 
 
+@in_series
 def expand_alternatives(machine: Machine, style: Style, each: tuple[Alternatives, ...]) -> Transitions:
     """Before the first byte of a value."""
     made = Transitions()
@@ -90,6 +93,3 @@ def expand_alternatives(machine: Machine, style: Style, each: tuple[Alternatives
         if start:
             made.on(OPEN_BRACE, OPEN_BRACE, goto(start))
     return made
-
-
-ValueStart = Callable[[Machine, Style, tuple[Value, ...]], int]

@@ -67,7 +67,7 @@ class _Progress:
     probes = 0
 
 
-_IDLE: frozenset[Look] = frozenset()
+_WHOLE_BUSY, _SCALARS_BUSY = 1, 2
 
 
 class Node:
@@ -84,7 +84,7 @@ class Node:
         self._alternatives: Alternatives | None = None
         self._empty: bool | None = None
         self._negation: Node | None = None
-        self._busy: frozenset[Look] = _IDLE
+        self._busy = 0  # which looks at it are under way
         self.shortest: Shortest | None = None  # kept by `shortest`
 
     @property
@@ -133,11 +133,12 @@ class Node:
         return self._raw is not None and not self._raw.arrays and not self._raw.objects
 
     def _worked_out(self, look: Look) -> Alternatives:
-        if look in self._busy:
+        busy = _WHOLE_BUSY if look is WHOLE else _SCALARS_BUSY
+        if self._busy & busy:
             raise SchemaError("this subschema refers to itself without anything in between", self.pointer)
         if _Progress.depth >= MAX_DEPTH:
             raise LimitExceeded(f"more than {MAX_DEPTH} subschemas apply in place inside one another", self.pointer)
-        self._busy |= {look}
+        self._busy |= busy
         _Progress.depth += 1
         try:
             return self._evaluate(look)
@@ -148,7 +149,7 @@ class Node:
                 raise
             raise LimitExceeded(error.message, self.pointer, error.keyword) from None
         finally:
-            self._busy -= {look}
+            self._busy &= ~busy
             _Progress.depth -= 1
 
     def alternatives(self) -> Alternatives:

@@ -130,6 +130,9 @@ class Alternatives:
     objects: tuple[ObjectShape, ...]
     _hash: int = field(default=0, init=False, repr=False, compare=False)
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "literals", _LITERAL_SETS.setdefault(self.literals, self.literals))
+
     def __hash__(self) -> int:
         return self._hash or _hashed(self, (self.literals, self.number, self.string, self.arrays, self.objects))
 
@@ -139,3 +142,7 @@ def _hashed(shape: ObjectShape | ArrayShape | Alternatives, parts: tuple[object,
     found = hash((type(shape), parts)) or 1
     object.__setattr__(shape, "_hash", found)
     return found
+
+
+_LITERAL_SETS: dict[frozenset[str], frozenset[str]] = {}
+"""Each of the eight, once: one set for each union would be as much work for the garbage collector as the unions are."""

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 from constrained.automata.context_free.hypotheses import Outcome
 from constrained.automata.context_free.parser import Parser
-from constrained.automata.machine import Key, Machine
+from constrained.automata.machine import Machine
 from constrained.automata.schema_start import schema_start
+from constrained.automata.state_keys import Key
 from constrained.automata.transitions import Transitions
 from constrained.kernels.tables import PASSING, pop_before, push
 from grammars.combined import followed

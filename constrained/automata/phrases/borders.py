@@ -6,9 +6,10 @@ from collections.abc import Iterable
 
 from constrained.automata import arrays, keys, objects, strings, values
 from constrained.automata.item_plans import Items, LinkedItems
-from constrained.automata.machine import Key, Machine
+from constrained.automata.machine import Machine
 from constrained.automata.object_frames import any_key_follows, loose
 from constrained.automata.pending import Pending
+from constrained.automata.state_keys import Key
 from grammars.json_schema.shapes import Alternatives
 from grammars.regular import ALL, NONE
 from grammars.regular.rx import REPEAT

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from constrained.automata.transitions import Transitions
 
 if TYPE_CHECKING:
-    from constrained.automata.machine import Key, Machine
+    from constrained.automata.machine import Machine
+from constrained.automata.state_keys import Key
 
 
 def expand_followed(machine: Machine, phrased: Any, state: int, read: int, context: int) -> Transitions:
