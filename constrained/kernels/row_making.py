@@ -418,8 +418,11 @@ def add_local(handles: Int64, w: Int64, row: UInt32, exits: Int32) -> int:
     dense, pool = h.uint32_rows(handles, h.T_DENSE), h.int32_items(handles, h.T_POOL)
     locals_, all_exits = h.int32_rows(handles, h.T_LOCALS), h.int32_rows(handles, h.T_EXITS)
     first = end = w[W_POOL]
+    last = first + w[W_LIMIT_DENSE]
     for word in range(row.shape[0]):
         bits = np.int64(row[word])
+        if end > last:
+            break
         token = word * 32
         while bits:
             if bits & 1:
@@ -428,7 +431,7 @@ def add_local(handles: Int64, w: Int64, row: UInt32, exits: Int32) -> int:
             bits >>= 1
             token += 1
     base = -1
-    if end - first > w[W_LIMIT_DENSE]:
+    if end > last:
         base = w[W_DENSE]
         w[W_DENSE] = base + 1
         for word in range(row.shape[0]):

@@ -4,8 +4,11 @@ A local row of a string depends on the vocabulary, on the language, and on the c
 one vocabulary that took the longest walks.  It is named by the vocabulary's fingerprint and the digest of the sources that
 rows come from, read when the first store of a vocabulary is made, and written when the interpreter ends.
 
-A file is a magic line, the SHA-256 of what follows, a JSON head, and compressed rows.  It is written beside its place and
-renamed, so that readers and other writers see whole files only; one that does not check out is ignored and written again.
+A file is a magic line, the SHA-256 of what follows, a JSON head, and rows.  It is written beside its place and renamed, so
+that readers and other writers see whole files only; one that does not check out is ignored and written again.
+
+Rows are written such that little has to be done to have them back: most allow few tokens or differ little from the row that
+allows the most, the file's *reference*, so what is written is the words that are not 0, or not the reference's.
 """
 
 from __future__ import annotations
@@ -18,8 +21,7 @@ import os
 import threading
 import unicodedata
 import weakref
-import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -29,10 +31,9 @@ from numpy.typing import NDArray
 
 from constrained.cache_folder import cache_folder, checksum, write_whole
 from constrained.kernels import jit
-from constrained.masks.language_digest import language_digest
 from constrained.vocabulary import Vocabulary
 from grammars.memory import forgets
-from grammars.regular import Rx
+from grammars.regular import Rx, language_digest
 
 ENVIRONMENT = "CONSTRAINED_KEEP_ROWS"
 """The environment variable that, set to 0, keeps rows from being read from disk and written to it."""
@@ -44,7 +45,11 @@ LEAST_TOKENS = 4_096
 _MOST_BYTES = 4 << 20
 _MOST_NEW = 256
 """Rows that one process adds at most."""
-_MAGIC = b"constrained rows 1\n"
+_MAGIC = b"constrained rows 2\n"
+_WHOLE, _FROM_NOTHING, _FROM_REFERENCE = range(3)
+"""How a row is written: all of its words, or the places and values of those that are not 0, or not the reference's."""
+_MOST_PLACES = 1 << 16
+_PLACE, _WORD, _EXIT = np.dtype("<u2"), np.dtype("<u4"), np.dtype("<i4")
 _DIGEST_BYTES = 32
 _SOURCES = (
     "constrained/automata/machine.py",
@@ -54,7 +59,6 @@ _SOURCES = (
     "constrained/automata/counted_strings.py",
     "constrained/automata/code_points.py",
     "constrained/masks/row_store.py",
-    "constrained/masks/language_digest.py",
 )
 _LANGUAGES = ("grammars/regular", "grammars/json_schema/formats")
 """What gives a normal form its meaning, and a description of a machine (`Unfolding.description`)."""
@@ -78,11 +82,29 @@ class LocalRow:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """A row as it is on disk: compressed, with what tells at a glance which languages it cannot be of."""
+    """A row as it is on disk, with what tells at a glance which languages it cannot be of.
+
+    Attributes:
+        orders: whether escapes are canonical, and the structural hash of each language.
+        cost: see `LocalRow`.
+        form: how the row is written.
+        places: how many words are, with their places.
+        data: places, words and exits.
+    """
 
     orders: tuple[int, ...]
     cost: int
+    form: int
+    places: int
     data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Contents:
+    """What a file holds: the reference, uint32[words] (empty if there is no row), and the rows by their names."""
+
+    reference: NDArray[np.uint32] = field(default_factory=lambda: np.empty(0, dtype=np.uint32))
+    entries: dict[str, _Entry] = field(default_factory=dict)
 
 
 class KeptRows:
@@ -92,8 +114,8 @@ class KeptRows:
         self._words = words
         self._name = f"{fingerprint[:32]}-{_version()}.rows"
         self._lock = threading.Lock()
-        self._entries = _read(self._path)
-        self._orders = {entry.orders for entry in self._entries.values()}
+        self._file = _read(self._path)
+        self._orders = {entry.orders for entry in self._file.entries.values()}
         self._new: dict[tuple[bool, Languages], LocalRow] = {}
 
     @property
@@ -105,8 +127,8 @@ class KeptRows:
         if (canonical, *[rx.order for rx in languages]) not in self._orders:
             return None
         key = _key(canonical, languages)
-        entry = None if key is None else self._entries.get(key)
-        return None if entry is None else _unpacked(entry, self._words)
+        entry = None if key is None else self._file.entries.get(key)
+        return None if entry is None else _unpacked(entry, self._file.reference, self._words)
 
     def put(self, canonical: bool, languages: Languages, row: LocalRow) -> None:
         """Note a row that has been made, to be written at the end."""
@@ -123,16 +145,17 @@ class KeptRows:
         """Merge what has been made into the file; one that cannot be written only costs the next process its walks."""
         with self._lock:
             new, self._new = self._new, {}
-        made: dict[str, _Entry] = {}
-        for (canonical, languages), row in new.items():
-            key = _key(canonical, languages)
-            if key is not None:
-                made[key] = _packed((canonical, *[rx.order for rx in languages]), row)
-        if not made:
+        named = {key: (languages, row) for languages, row in new.items() if (key := _key(*languages)) is not None}
+        if not named:
             return
-        entries = _read(self._path) | made  # what other processes have written since is kept
+        there = _read(self._path)  # what other processes have written since is kept
+        reference = there.reference if len(there.reference) else _largest([row.dense for _, row in named.values()])
+        made = {
+            key: _packed((canonical, *[rx.order for rx in languages]), row, reference)
+            for key, ((canonical, languages), row) in named.items()
+        }
         with contextlib.suppress(OSError):
-            write_whole(self._path, _file(self._name, entries))
+            write_whole(self._path, _file(self._name, _Contents(reference, there.entries | made)))
 
 
 def kept_rows(vocabulary: Vocabulary) -> KeptRows | None:
@@ -189,49 +212,67 @@ def _key(canonical: bool, languages: Languages) -> str | None:
     return digest.hexdigest()
 
 
-def _packed(orders: tuple[int, ...], row: LocalRow) -> _Entry:
-    return _Entry(
-        orders, row.cost, zlib.compress(row.dense.astype("<u4").tobytes() + row.exits.astype("<i4").tobytes(), 3)
-    )
+def _largest(rows: list[NDArray[np.uint32]]) -> NDArray[np.uint32]:
+    """The row with the most tokens."""
+    return max(rows, key=lambda row: int(np.unpackbits(row.view(np.uint8)).sum()))
 
 
-def _unpacked(entry: _Entry, words: int) -> LocalRow:
-    data = zlib.decompress(entry.data)
+def _packed(orders: tuple[int, ...], row: LocalRow, reference: NDArray[np.uint32]) -> _Entry:
+    dense, exits = row.dense, row.exits.astype(_EXIT).tobytes()
+    few, near = np.flatnonzero(dense), np.flatnonzero(dense != reference)
+    form, places = (_FROM_NOTHING, few) if len(few) <= len(near) else (_FROM_REFERENCE, near)
+    if 3 * len(places) >= 2 * len(dense) or len(dense) > _MOST_PLACES:
+        return _Entry(orders, row.cost, _WHOLE, 0, dense.astype(_WORD).tobytes() + exits)
+    written = places.astype(_PLACE).tobytes() + dense[places].astype(_WORD).tobytes()
+    return _Entry(orders, row.cost, form, len(places), written + exits)
+
+
+def _unpacked(entry: _Entry, reference: NDArray[np.uint32], words: int) -> LocalRow:
+    data, count = entry.data, entry.places
     # copies, since kernels are compiled for arrays that can be written to
-    dense = np.frombuffer(data, dtype="<u4", count=words).astype(np.uint32)
-    exits = np.frombuffer(data, dtype="<i4", offset=4 * words).reshape(-1, 3).astype(np.int32)
+    if entry.form == _WHOLE:
+        dense = np.frombuffer(data, dtype=_WORD, count=words).astype(np.uint32)
+        end = 4 * words
+    else:
+        dense = np.zeros(words, dtype=np.uint32) if entry.form == _FROM_NOTHING else reference.copy()
+        places = np.frombuffer(data, dtype=_PLACE, count=count)
+        dense[places] = np.frombuffer(data, dtype=_WORD, count=count, offset=2 * count)
+        end = 6 * count
+    exits = np.frombuffer(data, dtype=_EXIT, offset=end).reshape(-1, 3).astype(np.int32)
     return LocalRow(dense, exits, entry.cost)
 
 
-def _read(path: Path) -> dict[str, _Entry]:
-    """The rows in a file; none if it is not there or not sound."""
+def _read(path: Path) -> _Contents:
+    """What is in a file; nothing if it is not there or not sound."""
     try:
         data = path.read_bytes()
         start = len(_MAGIC) + _DIGEST_BYTES
         if not data.startswith(_MAGIC) or data[len(_MAGIC) : start] != checksum([memoryview(data)[start:]]):
-            return {}
+            return _Contents()
         end = data.index(b"\n", start)
-        found = {}
-        at = end + 1
-        name, rows = json.loads(data[start:end])
+        name, words, rows = json.loads(data[start:end])
         if name != path.name:
-            return {}
-        for key, orders, cost, size in rows:
-            found[key] = _Entry((bool(orders[0]), *orders[1:]), cost, data[at : at + size])
+            return _Contents()
+        reference = np.frombuffer(data, dtype=_WORD, count=words, offset=end + 1).astype(np.uint32)
+        found = {}
+        at = end + 1 + 4 * words
+        for key, orders, cost, form, places, size in rows:
+            found[key] = _Entry((bool(orders[0]), *orders[1:]), cost, form, places, data[at : at + size])
             at += size
-        return found
+        return _Contents(reference, found)
     except (OSError, ValueError, TypeError, IndexError):
-        return {}
+        return _Contents()
 
 
-def _file(name: str, entries: dict[str, _Entry]) -> list[bytes]:
+def _file(name: str, contents: _Contents) -> list[bytes]:
     """A file of those entries that took the longest walks, as far as there is room."""
-    head, rows, size = [], [], 0
-    for key, entry in sorted(entries.items(), key=lambda item: -item[1].cost):
+    reference = contents.reference.astype(_WORD).tobytes()
+    head, rows, size = [], [], len(reference)
+    for key, entry in sorted(contents.entries.items(), key=lambda item: -item[1].cost):
         size += len(entry.data)
         if size > _MOST_BYTES:
             break
-        head.append((key, entry.orders, entry.cost, len(entry.data)))
+        head.append((key, entry.orders, entry.cost, entry.form, entry.places, len(entry.data)))
         rows.append(entry.data)
-    body = [json.dumps((name, head)).encode(), b"\n", *rows]
+    body = [json.dumps((name, len(contents.reference), head)).encode(), b"\n", reference, *rows]
     return [_MAGIC, checksum(body), *body]

@@ -20,6 +20,7 @@ from grammars.regular.explore import (
     shortest_length,
     words,
 )
+from grammars.regular.language_digest import language_digest
 from grammars.regular.rx import EPSILON, NONE, Rx
 from grammars.regular.unfold import PlainUnfolding, Unfolding, unfold
 from grammars.regular.words import literal
@@ -47,6 +48,7 @@ __all__ = [
     "is_endless",
     "is_equal",
     "is_subset",
+    "language_digest",
     "literal",
     "literals",
     "longest_length",

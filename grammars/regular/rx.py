@@ -55,6 +55,7 @@ class Rx:
         "__weakref__",
         "_completion",
         "_derivatives",
+        "_digest",
         "_empty",
         "_endless",
         "_gap",
@@ -93,6 +94,7 @@ class Rx:
     _raw: Moves | None
     _live: Moves | None
     _derivatives: tuple[tuple[int, int, Rx], ...] | None
+    _digest: bytes | None
     _empty: bool | None
     _endless: bool | None
     _shorter: Rx | None
@@ -183,7 +185,7 @@ def intern(
         node.serial = next(_serials)
         node._raw = node._live = node._derivatives = None
         node._empty = node._endless = node._shorter = node._shortest = node._completion = None
-        node._gap = node._opened = node._relaxed = None
+        node._gap = node._opened = node._relaxed = node._digest = None
         entry = _Entry(node, _forget)
         entry.key = key
         if key not in _table:

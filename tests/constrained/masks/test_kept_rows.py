@@ -18,11 +18,10 @@ from constrained.cache_folder import checksum
 from constrained.limits import Limits
 from constrained.masks import kept_rows, row_store
 from constrained.masks.kept_rows import KeptRows, LocalRow
-from constrained.masks.language_digest import language_digest
 from constrained.masks.row_store import RowStore
 from grammars.json_schema.formats import format_rx
 from grammars.regex import parse
-from grammars.regular import Rx, Unfolding, concat, literal, literals, unfold
+from grammars.regular import Rx, Unfolding, concat, language_digest, literal, literals, unfold
 from tests.constrained.languages import constraint_on, mask
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -172,12 +171,37 @@ def test_processes_that_write_at_the_same_time_leave_a_sound_file(kept: Path) ->
     (path,) = kept.iterdir()  # and no part of a file beside it
     rows = KeptRows("fingerprint", 160)
     found = [number for number in range(80) if rows.get(False, (literal(f"word {number}"),)) is not None]
-    assert len(found) == len(kept_rows._read(path)) >= 20
+    assert len(found) == len(kept_rows._read(path).entries) >= 20
     for number in found:
         row = rows.get(False, (literal(f"word {number}"),))
         assert row is not None
         assert row.dense.tolist() == row_of(number + 1).dense.tolist()
         assert row.exits.tolist() == [[number + 1, -1, 1]]
+
+
+def test_rows_of_all_forms_are_read_back_as_they_were() -> None:
+    reference = row_of(5).dense | np.uint32(0x55555555)
+    rows = {
+        "most tokens": reference | row_of(6).dense,
+        "nearly the same": np.where(np.arange(160) % 9 == 0, 0, reference | row_of(6).dense).astype(np.uint32),
+        "few tokens": np.where(np.arange(160) % 50 == 3, 1 << 31, 0).astype(np.uint32),
+        "none": np.zeros(160, dtype=np.uint32),
+        "others": row_of(7).dense,
+    }
+    exits = np.array([[1, -1, 2], [300, -1, 1]], dtype=np.int32)
+    for part in (list(rows)[:3], list(rows)[3:]):  # the second file has the reference of the first
+        keeper = KeptRows("fingerprint", 160)
+        for name in part:
+            keeper.put(True, (literal(name),), LocalRow(rows[name], exits[: len(name) % 3], 7))
+        keeper.write()
+    again = KeptRows("fingerprint", 160)
+    assert len({entry.form for entry in again._file.entries.values()}) == 3
+    for name, dense in rows.items():
+        found = again.get(True, (literal(name),))
+        assert found is not None
+        assert found.dense.tolist() == dense.tolist()
+        assert found.exits.tolist() == exits[: len(name) % 3].tolist()
+        assert found.cost == 7
 
 
 def test_the_dearest_rows_are_kept_where_there_is_no_room_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,7 +263,7 @@ def test_digests_are_the_same_in_every_process_and_differ_for_different_language
     assert len(set(here)) == len(languages())
     script = (
         "from grammars.regex import parse; parse('z(y|x)*|a{7}')\n"  # so that serial numbers differ
-        "from constrained.masks.language_digest import language_digest\n"
+        "from grammars.regular import language_digest\n"
         "from tests.constrained.masks.test_kept_rows import languages\n"
         "print(*[digest.hex() for rx in reversed(languages()) if (digest := language_digest(rx)) is not None])"
     )

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import weakref
 from hashlib import blake2b
 
-from grammars.regular import Rx
 from grammars.regular.rx import (
     CHARS,
     COMPLEMENT,
@@ -18,12 +16,12 @@ from grammars.regular.rx import (
     UNFOLD,
     UNION,
     WORDS,
+    Rx,
 )
 
 _MOST_NODES = 4_000
 _MOST_WORDS = 4_000
 _SIZE = 16
-_known: weakref.WeakKeyDictionary[Rx, bytes] = weakref.WeakKeyDictionary()
 
 
 def language_digest(language: Rx) -> bytes | None:
@@ -32,17 +30,20 @@ def language_digest(language: Rx) -> bytes | None:
     None where there is none: a part of the language is a machine without a description (`Unfolding`), or the language is
     larger than a row of it is worth (thousands of nodes or words).
     """
+    found = language._digest
+    if found is not None:
+        return found
     pending = [language]
     looked_at = 0
     while pending:
         rx = pending[-1]
-        if rx in _known:
+        if rx._digest is not None:
             pending.pop()
             continue
         children = _children(rx)
         if children is None:
             return None
-        missing = [child for child in children if child not in _known]
+        missing = [child for child in children if child._digest is None]
         if missing:
             looked_at += len(missing)
             if looked_at > _MOST_NODES:
@@ -50,14 +51,12 @@ def language_digest(language: Rx) -> bytes | None:
             pending += missing
             continue
         pending.pop()
-        parts = [_known[child] for child in children]
+        parts = [child._digest or b"" for child in children]
         if rx.kind in (UNION, INTERSECT):
             parts.sort()
-        digest = blake2b(repr((rx.kind, _content(rx), rx.least, rx.most)).encode(), digest_size=_SIZE)
-        for part in parts:
-            digest.update(part)
-        _known[rx] = digest.digest()
-    return _known[language]
+        own = repr((rx.kind, _content(rx), rx.least, rx.most)).encode()
+        rx._digest = blake2b(own + b"".join(parts), digest_size=_SIZE).digest()
+    return language._digest
 
 
 def _children(rx: Rx) -> tuple[Rx, ...] | None:
