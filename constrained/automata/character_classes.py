@@ -15,6 +15,7 @@ from constrained.kernels.branches import ALL_WIDE, MOST_WIDE
 from constrained.kernels.tables import WIDE_SPACES, goto
 from grammars.memory import remembered
 from grammars.regular import Rx
+from grammars.regular.rx import MAX_CODE_POINT
 
 QUOTE, BACKSLASH = 0x22, 0x5C
 _BARE = ((0x20, 0x21), (0x23, 0x5B), (0x5D, 0x7F))
@@ -36,7 +37,7 @@ class CharacterClasses:
         needed: whether some character has to be written as an escape.
     """
 
-    __slots__ = ("groups", "leads", "needed", "needless", "sets", "single", "wide", "wide_flags")
+    __slots__ = ("_closed", "groups", "leads", "needed", "needless", "sets", "single", "wide", "wide_flags")
 
     def __init__(self, sets: tuple[Rx, ...], in_string: bool) -> None:
         self.sets = sets
@@ -53,9 +54,10 @@ class CharacterClasses:
         for byte, pieces in _lead_pieces(sets).items():
             groups[byte] = len(single) + 1 + leads.setdefault(pieces, len(leads))
         self.groups = bytes(groups)
+        self._closed: list[bytes | None] = [self.groups, None, None, None]
         self.single = tuple(single)
         self.leads = tuple(leads)
-        flags = [wide_flags(characters) for characters in sets]
+        flags = [wide_flags(characters) if characters.a[-1][1] == MAX_CODE_POINT else 0 for characters in sets]
         self.wide = next((index for index, found in enumerate(flags) if found), -1)
         self.wide_flags = flags[self.wide] if flags else 0
         ascii_ranges = sorted([piece for characters in sets for piece in spelling(characters).ascii])
@@ -64,6 +66,20 @@ class CharacterClasses:
         )
         self.needless = any(high >= 0x7F for characters in sets for _, high in characters.a) or _covers(ascii_ranges)
 
+    def closed(self, escapes: bool, ends: bool) -> bytes:
+        """`groups`, and behind them a class for the backslash if there are `escapes`, and one for the quote if it `ends`."""
+        which = escapes + 2 * ends
+        found = self._closed[which]
+        if found is None:
+            groups = bytearray(self.groups)
+            kinds = 1 + len(self.single) + len(self.leads)
+            if escapes:
+                groups[BACKSLASH] = kinds
+            if ends:
+                groups[QUOTE] = kinds + escapes
+            found = self._closed[which] = bytes(groups)
+        return found
+
 
 @remembered(8192)
 def character_classes(sets: tuple[Rx, ...], in_string: bool) -> CharacterClasses:
@@ -71,8 +87,8 @@ def character_classes(sets: tuple[Rx, ...], in_string: bool) -> CharacterClasses
     return CharacterClasses(sets, in_string)
 
 
-def spread(machine: Machine, classes: CharacterClasses, states: tuple[int, ...]) -> Transitions:
-    """The edges that read one character, from sets to `states`."""
+def actions_of(machine: Machine, classes: CharacterClasses, states: tuple[int, ...]) -> list[int]:
+    """The actions of the classes of first bytes, where sets lead to `states`; that at the end of the text comes first."""
     actions = [0]
     actions += [goto(states[index]) for index in classes.single]
     if classes.leads:
@@ -81,7 +97,7 @@ def spread(machine: Machine, classes: CharacterClasses, states: tuple[int, ...])
         if led is None:
             led = machine.new_run(key, len(classes.leads))
         actions += range(goto(led), goto(led) + len(classes.leads))
-    return Transitions.copied(classes.groups, actions)
+    return actions
 
 
 def expand_led(machine: Machine, classes: CharacterClasses, states: tuple[int, ...], number: int) -> Transitions:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from constrained.automata.character_classes import BACKSLASH, QUOTE, character_classes, expand_led
+from constrained.automata.character_classes import character_classes, expand_led
 from constrained.automata.machine import Expand, Machine
 from constrained.automata.state_keys import Key
 from constrained.kernels import tables as t
@@ -48,15 +48,8 @@ class Unlimited:
         self.at_once = _AT_ONCE if rx.kind == REPEAT else _FEW_AT_ONCE
         self.least = machine.horizon + (completion_bound(rx) or 0) + 1
         self.width = _LED + len(classes.leads)
-        groups = bytearray(classes.groups)
-        kinds = 1 + len(classes.single) + len(classes.leads)
         self._escapes = classes.needed or (classes.needless and not canonical)
-        if self._escapes:
-            groups[BACKSLASH] = kinds
-            kinds += 1
-        if rx.nullable:
-            groups[QUOTE] = kinds
-        self._map = machine.map_number(bytes(groups))
+        self._map = machine.map_number(classes.closed(self._escapes, rx.nullable))
 
     def limited(self, left: int) -> Rx:
         """The language with at most `left` characters."""

@@ -34,6 +34,8 @@ class FreeTexts(NamedTuple):
 def free_texts(languages: Languages) -> FreeTexts | None:
     """The free texts of a state that reads `languages`, none of them empty unless it is NONE, side by side."""
     if len(languages) == 1:
+        if _begins_with_one(languages[0]):
+            return None
         counted = _counted(languages[0])
         if counted is not None:
             return counted
@@ -41,6 +43,13 @@ def free_texts(languages: Languages) -> FreeTexts | None:
     else:
         free = ANY if any([_is_searching(rx) for rx in languages]) or _has_opposites(languages) else None
     return None if free is None else FreeTexts(*_plain_set(free), None)
+
+
+def _begins_with_one(rx: Rx) -> bool:
+    """Whether `rx` is neither repeated in front, nor a union or intersection, nor is searched for; most languages are not."""
+    if rx.flags & HEAD_ALL:
+        return False
+    return (rx.a.kind if rx.kind == CONCAT else rx.kind) not in (REPEAT, UNION, INTERSECT)
 
 
 def _counted(rx: Rx) -> FreeTexts | None:

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from constrained.automata.declarations import Declarations
 from constrained.automata.machine_kernels import FIRST_MEMO, copied_memo, load_kernels
 from constrained.automata.object_tables import ObjectTables
-from constrained.automata.state_keys import Key, StateKeys
+from constrained.automata.state_keys import Key, Series, StateKeys
 from constrained.automata.transitions import Transitions
 from constrained.kernels import tables as t
-from constrained.kernels.branches import L_KNOWN, NOT_KEPT
+from constrained.kernels.branches import L_KNOWN, LOOP_COLUMNS, NOT_KEPT
 from constrained.kernels.handles import T_ACTIONS, T_MAPS, T_MEMO_USED, T_STATES, TABLES, handles_of
 from constrained.kernels.machine import memo_find, memo_insert
 from constrained.kernels.object_keys import settled_table
@@ -91,7 +91,8 @@ class Machine(Declarations):
         self._state_items = self.states.data.cast("B").cast("i")  # quicker than numpy, an item at a time
         self._action_items = self.actions.data.cast("B").cast("q")
         self._map_items = self.maps.data
-        self.loops: NDArray[np.uint64] = reserved((count, 3), np.uint64)
+        self.loops: NDArray[np.uint64] = reserved((count, LOOP_COLUMNS), np.uint64)
+        self._loop_items = self.loops.data.cast("B").cast("Q")
         self.memo: NDArray[np.int64] = np.full((FIRST_MEMO, 2), -1, dtype=np.int64)
         self.memo_used: NDArray[np.int64] = np.zeros(1, dtype=np.int64)
         self.settled = settled_table()
@@ -127,6 +128,16 @@ class Machine(Declarations):
             number = self._new_states(1)
             self._keys.add(key, number)
         return number
+
+    def series(self, head: Key) -> Series:
+        """The states whose keys begin with `head`, see `state_keys`."""
+        return self._keys.series(head)
+
+    def state_of(self, series: Series, kept: Hashable) -> int:
+        """A new state of a series; `kept` is what its key ends with, or the only thing in there."""
+        state = self._new_states(1)
+        self._keys.add_to(series, kept, state)
+        return state
 
     def key(self, state: int) -> Key:
         """What a state stands for."""

@@ -8,15 +8,21 @@ from constrained.automata.state_keys import in_series
 from constrained.automata.strings import Languages, joint_derivatives
 from constrained.automata.transitions import Transitions
 from constrained.kernels.tables import goto, pop_after, pop_before
-from grammars.regular import NONE, at_hand, matches
+from grammars.regular import NONE, at_hand, matches, moves
 
 
 @in_series
 def expand_number(machine: Machine, languages: Languages) -> Transitions:
     """Inside a number, which ends before the first byte that cannot belong to it."""
     made = Transitions()
-    for low, high, to in joint_derivatives(languages):
-        made.on(low, high, goto(machine.state((expand_number, to))))
+    if len(languages) == 1:
+        for characters, to in moves(languages[0]):
+            action = goto(machine.state((expand_number, (to,))))
+            for low, high in characters.a:
+                made.on(low, high, action)
+    else:
+        for low, high, after in joint_derivatives(languages):
+            made.on(low, high, goto(machine.state((expand_number, after))))
     holds = sum(1 << index for index, rx in enumerate(languages) if rx.nullable)
     if holds:
         made.otherwise(pop_before(outcome_of(machine, holds)))

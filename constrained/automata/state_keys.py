@@ -25,7 +25,7 @@ def in_series(function: Function) -> Function:
     return function
 
 
-class _Series:
+class Series:
     """States whose keys are `(*head, things)`; `numbers`: by the things, or by the only one."""
 
     __slots__ = ("head", "number", "numbers")
@@ -43,8 +43,8 @@ class StateKeys:
         """`states`: there are at most so many."""
         self._numbers: dict[Key, int] = {}
         self._kept: dict[int, Any] = {}
-        self._series: list[_Series] = [_Series((), 0)]  # the first one stands for none
-        self._by_head: dict[Key, _Series] = {}
+        self._series: list[Series] = [Series((), 0)]  # the first one stands for none
+        self._by_head: dict[Key, Series] = {}
         self._series_of = reserved((states,), np.int32).data.cast("B").cast("i")
 
     def __len__(self) -> int:
@@ -60,21 +60,28 @@ class StateKeys:
         things = key[-1]
         return series.numbers.get(things[0] if len(things) == 1 else things)
 
+    def series(self, head: Key) -> Series:
+        """The series of the states whose keys begin with `head`."""
+        found = self._by_head.get(head)
+        if found is None:
+            found = self._by_head[head] = Series(head, len(self._series))
+            self._series.append(found)
+        return found
+
+    def add_to(self, series: Series, kept: object, state: int) -> None:
+        """Give a state of a series its key; `kept` is what that ends with, or the only thing in there."""
+        series.numbers[kept] = state
+        self._series_of[state] = series.number
+        self._kept[state] = kept  # last: readers without the lock take it as the sign that all is there
+
     def add(self, key: Key, state: int) -> None:
         """Give a state its key."""
         if key[0] not in _functions:
             self._numbers[key] = state
             self._kept[state] = key
             return
-        head, things = key[:-1], key[-1]
-        series = self._by_head.get(head)
-        if series is None:
-            series = self._by_head[head] = _Series(head, len(self._series))
-            self._series.append(series)
-        kept = things[0] if len(things) == 1 else things
-        series.numbers[kept] = state
-        self._series_of[state] = series.number
-        self._kept[state] = kept  # last: readers without the lock take it as the sign that all is there
+        things = key[-1]
+        self.add_to(self.series(key[:-1]), things[0] if len(things) == 1 else things, state)
 
     def get(self, state: int) -> Key | None:
         """The key of a state; None if it has none of its own."""

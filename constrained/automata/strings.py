@@ -13,10 +13,10 @@ from itertools import pairwise
 
 from constrained.automata.character_classes import (
     WIDE_CHARACTERS,
+    actions_of,
     bare_ascii,
     character_classes,
     is_bare,
-    spread,
 )
 from constrained.automata.code_points import Pieces, add_code_points, blocks
 from constrained.automata.counted_strings import counted_state
@@ -25,7 +25,6 @@ from constrained.automata.machine import Machine
 from constrained.automata.outcomes import outcome_of
 from constrained.automata.state_keys import in_series
 from constrained.automata.transitions import Transitions
-from constrained.kernels import tables as t
 from constrained.kernels.branches import ALL_WIDE, SAME_WIDE
 from constrained.kernels.tables import goto, pop_after
 from grammars.json_schema.formats.alabels import Digits, label_state
@@ -42,7 +41,22 @@ from grammars.regular import (
     relax_counters,
     repeat,
 )
-from grammars.regular.rx import CHARS, COMPLEMENT, CONCAT, EPSILON_KIND, INTERSECT, LITERAL, REPEAT, UNFOLD, UNION
+from grammars.regular.rx import (
+    CHARS,
+    COMPLEMENT,
+    CONCAT,
+    COUNTED,
+    EPSILON_KIND,
+    INTERSECT,
+    LITERAL,
+    NEAR,
+    OUTLINED,
+    REPEAT,
+    UNFOLD,
+    UNION,
+    WORDS,
+    Moves,
+)
 
 Languages = tuple[Rx, ...]
 QUOTE, BACKSLASH, SLASH = 0x22, 0x5C, 0x2F
@@ -58,21 +72,26 @@ def string_start(machine: Machine, languages: Languages, canonical: bool) -> int
 
 def string_state(machine: Machine, canonical: bool, languages: Languages) -> int:
     """The state between two characters, with its mask-equivalent base declared."""
+    kept: Rx | Languages = languages
     if len(languages) == 1:
-        rx = languages[0]
-        if rx.kind == LITERAL and is_bare(rx.a):
-            return machine.literal(rx.a.encode(), machine.state((expand_string, canonical, (EPSILON,))))
-        if rx.kind in (REPEAT, INTERSECT):
+        kept = rx = languages[0]
+        kind = rx.kind
+        if kind == LITERAL:
+            if is_bare(rx.a):
+                return machine.literal(rx.a.encode(), machine.state((expand_string, canonical, (EPSILON,))))
+        elif kind in (REPEAT, INTERSECT):
             counted = counted_state(machine, canonical, rx, string_state, (expand_string, expand_escape))
             if counted:
                 return counted
-    known = machine.state_count
-    state = machine.state((expand_string, canonical, languages))
-    if state == known and not in_label(canonical, languages):
-        machine.is_string(state)
-        base, slack = _base(languages, machine.horizon)
-        if base != languages:
-            machine.rest_on(state, string_state(machine, canonical, base), slack)
+    series = machine.series((expand_string, canonical))
+    state = series.numbers.get(kept)
+    if state is None:
+        state = machine.state_of(series, kept)
+        if not in_label(canonical, languages):
+            machine.is_string(state)
+            base, slack = _base(languages, machine.horizon)
+            if base != languages:
+                machine.rest_on(state, string_state(machine, canonical, base), slack)
     return state
 
 
@@ -80,6 +99,7 @@ def in_label(canonical: bool, languages: Languages) -> bool:
     """Whether the state is one of `a_labels`.  Names of properties, which are canonical, are read label by label."""
     return (
         len(languages) == 1
+        and bool(languages[0].flags & OUTLINED)
         and not canonical
         and languages[0].kind in _IN_LABELS
         and isinstance(label_state(languages[0]), Digits)
@@ -88,6 +108,10 @@ def in_label(canonical: bool, languages: Languages) -> bool:
 
 def _base(languages: Languages, horizon: int) -> tuple[Languages, int]:
     """Languages that these soon cannot be told from, and for how many characters they can be told from them never."""
+    if len(languages) == 1:
+        rx = languages[0]
+        if rx.kind not in (COMPLEMENT, INTERSECT):
+            return _base_of_one(rx, languages, horizon)
     plain = tuple([without_exceptions(rx) for rx in languages])
     if len(languages) > 1 and any([rx.high is None for rx in plain]):
         plain = tuple([NONE if rx.high is not None else rx for rx in plain])
@@ -108,15 +132,29 @@ def _base(languages: Languages, horizon: int) -> tuple[Languages, int]:
     return languages, 0
 
 
+def _base_of_one(rx: Rx, languages: Languages, horizon: int) -> tuple[Languages, int]:
+    """`_base` for a single language of which no words are taken out."""
+    if rx.flags & COUNTED or horizon < NEAR:
+        relaxed = relax_counters(rx, horizon)
+        if relaxed is not rx:
+            return (relaxed,), horizon
+        opened, slack = counter_slack(rx)
+        if opened is not rx:
+            return (opened,), min(slack, horizon)
+    stretched = _stretched(rx, horizon)
+    return (languages, 0) if stretched is None else ((stretched[0],), stretched[1])
+
+
 def _stretched(rx: Rx, horizon: int) -> tuple[Rx, int] | None:
     """For a language that starts with at least m of something: one that is like it for m - 1 characters.
 
     Few at least: the language of any number of them, which the walk comes to after m characters.  Many: the language of
     more than any token holds.
     """
-    head, tail = (rx.a, rx.b) if rx.kind == CONCAT else (rx, EPSILON)
+    head = rx.a if rx.kind == CONCAT else rx
     if head.kind != REPEAT or not 1 <= head.least <= horizon or head.a.kind != CHARS:
         return None
+    tail = rx.b if rx.kind == CONCAT else EPSILON
     if head.least <= _FEW:
         return concat(repeat(head.a, 0, None), tail), 0
     return concat(repeat(head.a, horizon + 1, None), tail), head.least - 1
@@ -162,44 +200,69 @@ def expand_string(machine: Machine, canonical: bool, languages: Languages) -> Tr
             from constrained.automata.a_labels import expand_known
 
             return expand_known(machine, canonical, languages[0])
-        steps = moves(languages[0])
-        classes = character_classes(tuple([characters for characters, _ in steps]), True)
-        states = tuple([string_state(machine, canonical, (to,)) for _, to in steps])
-        made = spread(machine, classes, states)
-        if classes.wide >= 0:
-            own = machine.state((expand_string, canonical, languages))
-            if _is_same(machine, states[classes.wide], own):
-                same = states[classes.wide] == own and classes.wide_flags == ALL_WIDE
-                machine.loop_wide(own, classes.wide_flags | (SAME_WIDE if same else 0))
-        escapes = classes.needed or (classes.needless and not canonical)
-    else:
-        made = Transitions()
-        pieces = next_states(machine, canonical, languages)
-        add_code_points(machine, made, raw(pieces))
-        wide = [(low, high, state) for low, high, state in pieces if high >= 0x80]
-        if sum([high - max(low, 0x80) + 1 for low, high, _ in wide]) == WIDE_CHARACTERS:
-            own = machine.state((expand_string, canonical, languages))
-            if all([_is_same(machine, state, own) for _, _, state in wide]):
-                same = all([state == own for _, _, state in wide])
-                machine.loop_wide(own, ALL_WIDE | (SAME_WIDE if same else 0))
-        escapes = bool(escapable(pieces, canonical))
+        return _expand_one(machine, canonical, languages[0])
+    made = Transitions()
+    pieces = next_states(machine, canonical, languages)
+    add_code_points(machine, made, raw(pieces))
+    wide = [(low, high, state) for low, high, state in pieces if high >= 0x80]
+    if sum([high - max(low, 0x80) + 1 for low, high, _ in wide]) == WIDE_CHARACTERS:
+        own = machine.state((expand_string, canonical, languages))
+        if all([_is_same(machine, state, own) for _, _, state in wide]):
+            same = all([state == own for _, _, state in wide])
+            machine.loop_wide(own, ALL_WIDE | (SAME_WIDE if same else 0))
     free = free_texts(languages)
     if free is not None:
         machine.counts(machine.state((expand_string, canonical, languages)), *free)
-    if escapes:
+    if escapable(pieces, canonical):
         made.on(BACKSLASH, BACKSLASH, goto(machine.state((expand_escape, canonical, languages))))
-    holds = sum(1 << index for index, rx in enumerate(languages) if rx.nullable)
+    holds = sum([1 << index for index, rx in enumerate(languages) if rx.nullable])
     if holds:
         made.on(QUOTE, QUOTE, pop_after(outcome_of(machine, holds)))
     return made
 
 
+def _expand_one(machine: Machine, canonical: bool, rx: Rx) -> Transitions:
+    """`expand_string` for one language, which is in no label."""
+    steps = moves(rx)
+    if rx.kind == WORDS and all([is_bare(chr(characters.a[0][0])) for characters, _ in steps]):
+        return _expand_words(machine, canonical, rx, steps)
+    classes = character_classes(tuple([characters for characters, _ in steps]), True)
+    states = tuple([string_state(machine, canonical, (to,)) for _, to in steps])
+    actions = actions_of(machine, classes, states)
+    free = free_texts((rx,))
+    if free is not None or classes.wide >= 0:
+        own = machine.state((expand_string, canonical, (rx,)))
+        if classes.wide >= 0 and _is_same(machine, states[classes.wide], own):
+            same = states[classes.wide] == own and classes.wide_flags == ALL_WIDE
+            machine.loop_wide(own, classes.wide_flags | (SAME_WIDE if same else 0))
+        if free is not None:
+            machine.counts(own, *free)
+    escapes = classes.needed or (classes.needless and not canonical)
+    if escapes:
+        actions.append(goto(machine.state((expand_escape, canonical, (rx,)))))
+    if rx.nullable:
+        actions.append(pop_after(outcome_of(machine, 1)))
+    return Transitions(classes.closed(escapes, rx.nullable), actions)
+
+
+def _expand_words(machine: Machine, canonical: bool, rx: Rx, steps: Moves) -> Transitions:
+    """`expand_string` for a few words, each beginning with a character of its own that is not written as an escape."""
+    made = Transitions()
+    for characters, to in steps:
+        first = characters.a[0][0]
+        made.on(first, first, goto(string_state(machine, canonical, (to,))))
+    if rx.nullable:
+        made.on(QUOTE, QUOTE, pop_after(outcome_of(machine, 1)))
+    return made
+
+
 def _is_same(machine: Machine, state: int, own: int) -> bool:
     """Whether no token can tell the string state `state` from `own`, of which it is what follows a character."""
-    while state != own and machine.states[state, t.S_SLACK] >= machine.horizon - 1:
-        state = int(machine.states[state, t.S_BASE])
-        if state < 0:
+    while state != own:
+        base, slack = machine.base(state)
+        if slack < machine.horizon - 1 or base < 0:
             return False
+        state = base
     return state == own
 
 
@@ -273,6 +336,7 @@ def _covers_ascii(pieces: list[tuple[int, int, int]]) -> bool:
     return False
 
 
+@in_series
 def expand_escape(machine: Machine, canonical: bool, languages: Languages) -> Transitions:
     """After a backslash."""
     return escape(machine, canonical, next_states(machine, canonical, languages))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from constrained.automata.character_classes import character_classes, spread
+from constrained.automata.character_classes import actions_of, character_classes
 from constrained.automata.free_texts import free_texts
 from constrained.automata.machine import Machine
 from constrained.automata.transitions import Transitions
@@ -23,7 +23,7 @@ def expand_text(machine: Machine, rx: Rx) -> Transitions:
     steps = moves(rx)
     classes = character_classes(tuple([characters for characters, _ in steps]), False)
     states = tuple([machine.state((expand_text, to)) for _, to in steps])
-    made = spread(machine, classes, states)
+    made = Transitions(classes.groups, actions_of(machine, classes, states))
     own = machine.state((expand_text, rx))
     if classes.wide >= 0 and states[classes.wide] == own:
         machine.loop_wide(own, classes.wide_flags)

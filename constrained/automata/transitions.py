@@ -9,22 +9,22 @@ class Transitions:
     """Byte ranges to actions.  A later edge overrides an earlier one on the bytes that both name.
 
     Attributes:
-        groups: class of each byte, 0 is dead.
+        groups: class of each byte, 0 is dead; a `bytes` is copied when it is first changed.
         actions: the action at the end of the text (0: the text may not end), then the action of each class.
     """
 
     __slots__ = ("_numbers", "actions", "groups")
 
-    def __init__(self, groups: bytearray | None = None, actions: list[int] | None = None) -> None:
+    def __init__(self, groups: bytes | bytearray = bytes(256), actions: list[int] | None = None) -> None:
         """No edges, or those of the given classes."""
-        self.groups = bytearray(256) if groups is None else groups
+        self.groups = groups
         self.actions = [0] if actions is None else actions
         self._numbers: dict[int, int] | None = None
 
     @classmethod
     def copied(cls, groups: bytes, actions: list[int]) -> Transitions:
         """The same edges again, to be changed."""
-        return cls(bytearray(groups), actions)
+        return cls(groups, actions)
 
     def on(self, low: int, high: int, action: int) -> None:
         """Bytes `low` to `high`, both included, take `action`."""
@@ -35,14 +35,19 @@ class Transitions:
         if number is None:
             number = numbers[action] = len(self.actions)
             self.actions.append(action)
+        groups = self.groups
+        if isinstance(groups, bytes):
+            groups = self.groups = bytearray(groups)
         if low == high:
-            self.groups[low] = number
+            groups[low] = number
         else:
-            self.groups[low : high + 1] = _FILL[number][: high + 1 - low]
+            groups[low : high + 1] = _FILL[number][: high + 1 - low]
 
     def off(self, byte: int) -> None:
         """The byte is not allowed after all."""
-        self.groups[byte] = 0
+        groups = bytearray(self.groups)
+        groups[byte] = 0
+        self.groups = groups
 
     def otherwise(self, action: int) -> None:
         """Every byte without an edge so far takes `action`."""

@@ -43,6 +43,7 @@ B_LOW, B_HIGH = range(2)
 """Columns of what ASCII characters there are, uint64[nodes, 2]: a bit for each of 0-63 and 64-127."""
 L_LOW, L_HIGH, L_KNOWN = range(3)
 """Columns of the bytes that a state comes back to itself on, uint64[states, 3]: ASCII characters, and flags."""
+LOOP_COLUMNS = 3
 ASCII_KNOWN, ALL_WIDE, IS_STRING, NOT_KEPT, READS_KEYS, COUNTED, MOST_WIDE, SAME_WIDE = 1, 2, 4, 8, 16, 32, 64, 128
 """Flags of L_KNOWN: the bits are there; every character outside ASCII leads back to the state; the state is one inside a
 string, whose local row may have been kept by an earlier process; it has been asked for and is not;

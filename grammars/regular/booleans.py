@@ -9,6 +9,7 @@ from grammars.regular.rx import (
     CHARS,
     COMPLEMENT,
     CONCAT,
+    COUNTED,
     EPSILON,
     HEAD_ALL,
     INTERSECT,
@@ -148,12 +149,12 @@ def _intersect_node(terms: set[Rx]) -> Rx:
     low = max(rx.low for rx in children)
     bounds = [rx.high for rx in children if rx.high is not None]
     flags = HEAD_ALL | TAIL_ALL
-    outlined = 0
+    occurring = 0
     for rx in children:
         flags &= rx.flags
-        outlined |= rx.flags & OUTLINED
+        occurring |= rx.flags & (OUTLINED | COUNTED)
     order = hash((INTERSECT, *[rx.order for rx in children]))
-    return intern(key, nullable, order, low, min(bounds) if bounds else None, flags | BOOLEAN | outlined, children)
+    return intern(key, nullable, order, low, min(bounds) if bounds else None, flags | BOOLEAN | occurring, children)
 
 
 def complement(rx: Rx) -> Rx:

@@ -19,10 +19,12 @@ from grammars.regular.rx import (
     CHARS,
     COMPLEMENT,
     CONCAT,
+    COUNTED,
     EPSILON,
     EXACT,
     HEAD_ALL,
     LITERAL,
+    NEAR,
     NONE,
     OUTLINED,
     REPEAT,
@@ -30,6 +32,7 @@ from grammars.regular.rx import (
     UNION,
     WORDS,
     Rx,
+    _table,
     intern,
     lookup,
 )
@@ -83,7 +86,9 @@ def _repeat_node(rx: Rx, least: int, most: int | None) -> Rx:
     if found is not None:
         return found
     high = None if most is None or rx.high is None else most * rx.high
-    flags = rx.flags & (BOOLEAN | EXACT | OUTLINED)
+    flags = rx.flags & (BOOLEAN | EXACT | OUTLINED | COUNTED)
+    if least > NEAR or (most is not None and (most > 1 > least or most * max(1, rx.low) >= NEAR)):
+        flags |= COUNTED
     if least > 0:
         flags |= rx.flags & (HEAD_ALL | TAIL_ALL)
     if rx is ANY and most is None:
@@ -155,9 +160,11 @@ def follow(head: Rx, tail: Rx) -> Rx:
         if fewer != (head, tail):
             return follow(*fewer)
     key = (CONCAT, head.serial, tail.serial)
-    found = lookup(key)
-    if found is not None:
-        return found
+    entry = _table.get(key)
+    if entry is not None:
+        found = entry()
+        if found is not None:
+            return found
     if head.kind != CONCAT:
         if tail.kind == CONCAT:
             first, rest = tail.a, tail.b
@@ -168,13 +175,16 @@ def follow(head: Rx, tail: Rx) -> Rx:
             return follow(merged, rest)
     high = None if head.high is None or tail.high is None else head.high + tail.high
     flags = (
-        (head.flags | tail.flags) & (BOOLEAN | OUTLINED)
+        (head.flags | tail.flags) & (BOOLEAN | OUTLINED | COUNTED)
         | head.flags & tail.flags & EXACT
         | head.flags & HEAD_ALL
         | tail.flags & TAIL_ALL
     )
+    low = head.low + tail.low
+    if low > NEAR:
+        flags |= COUNTED
     order = hash((CONCAT, head.order, tail.order))
-    return intern(key, head.nullable and tail.nullable, order, head.low + tail.low, high, flags, head, tail)
+    return intern(key, head.nullable and tail.nullable, order, low, high, flags, head, tail)
 
 
 def _beside_all(head: Rx, tail: Rx) -> tuple[Rx, Rx]:
@@ -215,6 +225,8 @@ def _merge_neighbours(head: Rx, first: Rx) -> Rx | None:
 
 def union(*rs: Rx) -> Rx:
     """What is in any of the languages."""
+    if len(rs) == 1:
+        return rs[0]
     if len(rs) == 2:
         left, right = rs
         if left is right or right is NONE:
@@ -223,6 +235,8 @@ def union(*rs: Rx) -> Rx:
             return right
         if left is ALL or right is ALL:
             return ALL
+        if left.kind == CONCAT == right.kind and not _are_joined(left, right):
+            return _pair_node(left, right)
     terms: set[Rx] = set()
     sets: list[Rx] = []
     texts: list[Rx] = []
@@ -277,6 +291,28 @@ def union(*rs: Rx) -> Rx:
     if empty and not only.nullable:
         return repeat(only, 0, 1)
     return only
+
+
+def _are_joined(left: Rx, right: Rx) -> bool:
+    """Whether the union of two different sequences may be more than a union of the two."""
+    tail, other = left.b, right.b
+    repeats = tail.kind == REPEAT == other.kind and left.a is right.a
+    return tail is other or tail is right or other is left or repeats
+
+
+def _pair_node(left: Rx, right: Rx) -> Rx:
+    if right.order < left.order or (right.order == left.order and right.serial < left.serial):
+        left, right = right, left
+    key = (UNION, left.serial, right.serial)
+    found = lookup(key)
+    if found is not None:
+        return found
+    flags = left.flags & right.flags & (HEAD_ALL | TAIL_ALL | EXACT)
+    flags |= (left.flags | right.flags) & (BOOLEAN | OUTLINED | COUNTED)
+    high = None if left.high is None or right.high is None else max(left.high, right.high)
+    order = hash((UNION, left.order, right.order))
+    nullable = left.nullable or right.nullable
+    return intern(key, nullable, order, min(left.low, right.low), high, flags, (left, right))
 
 
 def _share_tails(terms: set[Rx]) -> None:
@@ -385,7 +421,7 @@ def _union_node(terms: set[Rx]) -> Rx:
     nullable = False
     for rx in children:
         flags &= rx.flags
-        occurring |= rx.flags & (BOOLEAN | OUTLINED)
+        occurring |= rx.flags & (BOOLEAN | OUTLINED | COUNTED)
         nullable = nullable or rx.nullable
         high = None if high is None or rx.high is None else max(high, rx.high)
     order = hash((UNION, *[rx.order for rx in children]))

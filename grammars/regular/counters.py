@@ -9,7 +9,7 @@ from __future__ import annotations
 from grammars.regular.booleans import intersect
 from grammars.regular.build import follow, repeat, union
 from grammars.regular.charset import ANY
-from grammars.regular.rx import BOOLEAN, CONCAT, EXACT, INTERSECT, REPEAT, UNION, Rx
+from grammars.regular.rx import BOOLEAN, CONCAT, COUNTED, EXACT, INTERSECT, NEAR, REPEAT, UNION, Rx
 
 NO_COUNTERS = 1 << 30
 """The slack of a language without counters."""
@@ -72,6 +72,8 @@ def relax_counters(rx: Rx, horizon: int) -> Rx:
 
 
 def _relax(rx: Rx, horizon: int) -> Rx:
+    if not rx.flags & COUNTED and horizon >= NEAR:
+        return rx
     if rx._relaxed is not None and rx._horizon == horizon:
         return rx._relaxed
     kind = rx.kind
@@ -125,6 +127,8 @@ def counter_slack(rx: Rx) -> tuple[Rx, int]:
         prefixes of words, of at most `slack` code points.  `.{0,20}` gives `(ALL, 20)`.  Without such counters the base
         is `rx` itself and the slack `NO_COUNTERS`.
     """
+    if not rx.flags & COUNTED:
+        return rx, NO_COUNTERS
     if rx._opened is None:
         rx._opened, rx._slack = _counter_slack(rx)
     return rx._opened, rx._slack

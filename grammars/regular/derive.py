@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from grammars.effort import spend
+from grammars.memory import forgets
 from grammars.regular.booleans import complement, intersect
 from grammars.regular.build import ALL, follow, repeat, union
 from grammars.regular.charset import ANY, chars, contains, join_all, meet, minus, single
@@ -27,6 +28,7 @@ from grammars.regular.words import branches, has_scalars_only, is_listed, litera
 
 _SWEEP_RANGES = 400
 _PAIRWISE_MOVES = 24
+_MOST_KEPT_CELLS, _MOST_KEPT_SETS = 4096, 256
 
 
 def raw_moves(rx: Rx) -> Moves:
@@ -37,47 +39,48 @@ def raw_moves(rx: Rx) -> Moves:
     stack = [rx]
     while stack:
         node = stack[-1]
-        if node._raw is not None:
-            stack.pop()
-            continue
-        waiting = [needed for needed in _needs(node) if needed._raw is None]
-        if waiting:
-            stack.extend(waiting)
-            continue
-        node._raw = found = _step(node)
-        spend(len(found) * len(node.a) if node.kind == INTERSECT else 1 + len(found))
+        if node._raw is None:
+            kind = node.kind
+            if kind == CONCAT:
+                head, tail = node.a, node.b
+                if head._raw is None:
+                    stack.append(head)
+                    continue
+                if tail._raw is None and head.nullable:
+                    stack.append(tail)
+                    continue
+            elif kind in (UNION, INTERSECT):
+                waiting = [child for child in node.a if child._raw is None]
+                if waiting:
+                    stack.extend(waiting)
+                    continue
+            elif kind in (REPEAT, COMPLEMENT) and node.a._raw is None:
+                stack.append(node.a)
+                continue
+            node._raw = found = _step(node)
+            spend(len(found) * len(node.a) if kind == INTERSECT else 1 + len(found))
         stack.pop()
     assert rx._raw is not None
     return rx._raw
 
 
-def _needs(rx: Rx) -> tuple[Rx, ...]:
-    kind = rx.kind
-    if kind == CONCAT:
-        return (rx.a, rx.b) if rx.a.nullable else (rx.a,)
-    if kind in (UNION, INTERSECT):
-        children: tuple[Rx, ...] = rx.a
-        return children
-    return (rx.a,) if kind in (REPEAT, COMPLEMENT) else ()
-
-
 def _step(rx: Rx) -> Moves:
     kind = rx.kind
-    if kind == CHARS:
-        return ((rx, EPSILON),)
-    if kind == LITERAL:
-        return ((single(ord(rx.a[0])), literal(rx.a[1:])),)
+    if kind == CONCAT:
+        ahead = _followed(rx.a._raw, rx.b)
+        return _unite([ahead, rx.b._raw]) if rx.a.nullable else ahead
+    if kind == UNION:
+        return _unite([child._raw for child in rx.a])
     if kind == REPEAT:
         most = rx.most
         if rx.a is ANY and most is None and rx.least == 0:
             return ((ANY, rx),)
         rest = repeat(rx.a, max(rx.least - 1, 0), None if most is None else most - 1)
         return _followed(rx.a._raw, rest)
-    if kind == CONCAT:
-        ahead = _followed(rx.a._raw, rx.b)
-        return _unite([ahead, rx.b._raw]) if rx.a.nullable else ahead
-    if kind == UNION:
-        return _unite([child._raw for child in rx.a])
+    if kind == CHARS:
+        return ((rx, EPSILON),)
+    if kind == LITERAL:
+        return ((single(ord(rx.a[0])), literal(rx.a[1:])),)
     if kind == WORDS:
         return tuple((single(code), union(*parts)) for code, parts in branches(rx))
     if kind == INTERSECT:
@@ -102,7 +105,10 @@ def _followed(moves: Moves | None, tail: Rx) -> Moves:
     if len(moves) == 1:
         charset, target = moves[0]
         return ((charset, follow(target, tail)),)
-    return _grouped([(charset, follow(target, tail)) for charset, target in moves])
+    after = [(charset, follow(target, tail)) for charset, target in moves]
+    if tail is not NONE and len({target for _, target in after}) == len(after):  # as mostly: still one move per target
+        return tuple(after)
+    return _grouped(after)
 
 
 def _grouped(pairs: list[tuple[Rx, Rx]]) -> Moves:
@@ -117,7 +123,7 @@ def _grouped(pairs: list[tuple[Rx, Rx]]) -> Moves:
     return tuple(moves)
 
 
-def _first_code(move: tuple[Rx, Rx]) -> int:
+def _first_code(move: tuple[Rx, object]) -> int:
     code: int = move[0].a[0][0]
     return code
 
@@ -126,46 +132,96 @@ def _unite(lists: list[Moves]) -> Moves:
     lists = [moves for moves in lists if moves]
     if len(lists) < 2:
         return lists[0] if lists else ()
-    if len(lists) == 2 and len(lists[0]) * len(lists[1]) <= _PAIRWISE_MOVES:
-        return _grouped(_unite_two(lists[0], lists[1]))
-    ranges = sum(len(charset.a) for moves in lists for charset, _ in moves)
-    if ranges <= _SWEEP_RANGES or sum(map(len, lists)) > 3 * _PAIRWISE_MOVES:
-        return _sweep(lists)
-    result = lists[0]
-    for moves in lists[1:]:
-        result = _grouped(_unite_two(result, moves))
+    targets: list[Rx] = []
+    key: list[int] = []
+    for moves in lists:
+        key.append(0)
+        for charset, target in moves:
+            key.append(charset.serial)
+            targets.append(target)
+    named = tuple(key)
+    found = _cells.get(named)
+    if found is None:
+        found = _kept_cells(named, lists)
+    united = []
+    for charset, numbers in zip(*found, strict=True):
+        if len(numbers) == 1:
+            united.append((charset, targets[numbers[0]]))
+        elif len(numbers) == 2:
+            united.append((charset, union(targets[numbers[0]], targets[numbers[1]])))
+        else:
+            united.append((charset, union(*[targets[number] for number in numbers])))
+    return tuple(united) if len({target for _, target in united}) == len(united) else _grouped(united)
+
+
+Cell = tuple[Rx, tuple[int, ...]]
+"""A set of code points, and which of the given sets, numbered through, hold it."""
+Cells = tuple[tuple[Rx, ...], tuple[tuple[int, ...], ...]]
+"""Disjoint cells sorted by first code point: their sets, and their numbers."""
+_cells: dict[tuple[int, ...], Cells] = {}
+"""The cells of partitions by the serial numbers of their sets, 0 before each: unions of many languages share few."""
+
+
+@forgets
+def _forget() -> None:
+    _cells.clear()
+
+
+def _kept_cells(key: tuple[int, ...], lists: list[Moves]) -> Cells:
+    cells = _cells_of(lists)
+    cells.sort(key=_first_code)
+    found = tuple([charset for charset, _ in cells]), tuple([numbers for _, numbers in cells])
+    if len(key) <= _MOST_KEPT_SETS:
+        if len(_cells) >= _MOST_KEPT_CELLS:
+            _cells.clear()
+        _cells[key] = found
+    return found
+
+
+def _cells_of(lists: list[Moves]) -> list[Cell]:
+    """The common refinement of partitions."""
+    numbered: list[list[Cell]] = []
+    count = 0
+    for moves in lists:
+        numbered.append([(charset, (count + index,)) for index, (charset, _) in enumerate(moves)])
+        count += len(moves)
+    few = len(lists) == 2 and len(lists[0]) * len(lists[1]) <= _PAIRWISE_MOVES
+    if not few:
+        ranges = sum([len(charset.a) for moves in lists for charset, _ in moves])
+        if ranges <= _SWEEP_RANGES or count > 3 * _PAIRWISE_MOVES:
+            return _sweep(numbered)
+    result = numbered[0]
+    for cells in numbered[1:]:
+        result = _refined(result, cells)
     return result
 
 
-def _unite_two(left: Moves, right: Moves) -> list[tuple[Rx, Rx]]:
-    out: list[tuple[Rx, Rx]] = []
+def _refined(left: list[Cell], right: list[Cell]) -> list[Cell]:
+    out: list[Cell] = []
     others = list(right)
-    for charset, target in left:
-        for index, (other, other_target) in enumerate(others):
+    for charset, numbers in left:
+        for index, (other, other_numbers) in enumerate(others):
             if other is NONE:
                 continue
             both = meet(charset, other)
             if both is NONE:
                 continue
-            out.append((both, union(target, other_target)))
-            others[index] = (minus(other, both), other_target)
+            out.append((both, numbers + other_numbers))
+            others[index] = (minus(other, both), other_numbers)
             charset = minus(charset, both)
             if charset is NONE:
                 break
         if charset is not NONE:
-            out.append((charset, target))
-    out.extend(move for move in others if move[0] is not NONE)
+            out.append((charset, numbers))
+    out.extend(cell for cell in others if cell[0] is not NONE)
     return out
 
 
-def _sweep(lists: list[Moves]) -> Moves:
+def _sweep(lists: list[list[Cell]]) -> list[Cell]:
     """The same by one pass over all range borders: better for many short sets."""
     borders: list[tuple[int, int, int]] = []
-    targets: list[Rx] = []
-    for moves in lists:
-        for charset, target in moves:
-            number = len(targets)
-            targets.append(target)
+    for cells in lists:
+        for charset, (number,) in cells:
             for lo, hi in charset.a:
                 borders.append((lo, number, 1))
                 borders.append((hi + 1, number, 0))
@@ -181,7 +237,7 @@ def _sweep(lists: list[Moves]) -> Moves:
             active[number] = None
         else:
             del active[number]
-    return _grouped([(chars(spans), union(*[targets[n] for n in key])) for key, spans in segments.items()])
+    return [(chars(spans), numbers) for numbers, spans in segments.items()]
 
 
 def _product(left: Moves, right: Moves) -> Moves:

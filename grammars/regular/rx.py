@@ -34,6 +34,10 @@ HEAD_ALL = 2  # L = ANY* L
 TAIL_ALL = 4  # L = L ANY*
 EXACT = 8  # `low` and `high` are the lengths of a shortest and a longest word, not only bounds
 OUTLINED = 16  # a machine with an outline (`grammars.regular.outlines`) occurs in it
+COUNTED = 32  # it may look different to `grammars.regular.counters` from NEAR: a counter or a long part occurs in it
+
+NEAR = 16
+"""Code points: what is not COUNTED is the same in any horizon of so many or more."""
 
 Moves = tuple[tuple["Rx", "Rx"], ...]
 

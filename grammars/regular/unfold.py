@@ -69,7 +69,10 @@ class Unfolding(ABC):
         by_target: dict[Rx, list[tuple[int, int]]] = {}
         for lo, hi, target in self.moves():
             by_target.setdefault(target, []).append((lo, hi))
-        return [(from_ranges(normalise(ranges)), target) for target, ranges in by_target.items()]
+        return [
+            (from_ranges(tuple(ranges) if len(ranges) == 1 else normalise(ranges)), target)
+            for target, ranges in by_target.items()
+        ]
 
 
 class PlainUnfolding(Unfolding):

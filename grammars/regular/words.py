@@ -58,15 +58,18 @@ def word_parts(words: Iterable[str]) -> list[Rx]:
     distinct = sorted(set(words))
     if not all(map(has_scalars_only, distinct)):
         distinct = [word for word in distinct if has_scalars_only(word)]
-    if len(distinct) > SMALL:
-        return [_large(tuple(distinct))]
+    return [_large(tuple(distinct))] if len(distinct) > SMALL else _parts(distinct)
+
+
+def _parts(distinct: list[str]) -> list[Rx]:
+    """`word_parts` of a few sorted distinct words of scalar values."""
     parts: list[Rx] = []
     if distinct and not distinct[0]:
         parts.append(EPSILON)
     one = [ord(word) for word in distinct if len(word) == 1]
     if one:
-        parts.append(from_ranges(normalise((code, code) for code in one)))
-    longer = tuple(word for word in distinct if len(word) > 1)
+        parts.append(from_ranges(normalise([(code, code) for code in one])) if len(one) > 1 else single(one[0]))
+    longer = tuple(distinct) if not parts else tuple([word for word in distinct if len(word) > 1])
     if len(longer) == 1:
         parts.append(literal(longer[0]))
     elif longer:
@@ -132,8 +135,10 @@ def branches(rx: Rx) -> list[tuple[int, list[Rx]]]:
             stop = end
         else:
             stop = bisect_right(words, char, first, end, key=lambda word: word[depth])
-        if stop - first <= SMALL:
-            parts = word_parts([word[depth + 1 :] for word in words[first:stop]])
+        if stop - first == 1:
+            parts = [literal(words[first][depth + 1 :])]
+        elif stop - first <= SMALL:
+            parts = _parts([word[depth + 1 :] for word in words[first:stop]])
         else:
             parts = [_slice(rx, first, stop, depth + 1)]
         out.append((ord(char), parts))

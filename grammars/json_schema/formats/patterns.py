@@ -23,6 +23,7 @@ from grammars.json_schema.formats.pieces import (
     exactly,
     optional,
 )
+from grammars.memory import remembered
 from grammars.regular import (
     ANY,
     EPSILON,
@@ -256,10 +257,16 @@ class _Class(PlainUnfolding):
         if self.low is not None:
             high = chars(among("".join(end for end in _RANGE_ENDS if end >= self.low)))
             hyphen = union(hyphen, concat(high, anything))
-        return [
-            (chars(among("]")), EPSILON),
-            (chars(among("-")), hyphen),
-            (chars(among("\\")), concat(union(_escapes(), chars(among("b-"))), anything)),
-            (_CLASS_OTHERS, anything),
-            *((chars(among(low)), unfold(_Class(low))) for low in _RANGE_ENDS),
-        ]
+        return [*_class_moves(), (chars(among("-")), hyphen)]
+
+
+@remembered(1)
+def _class_moves() -> list[tuple[Rx, Rx]]:
+    """The moves of all classes: but for the hyphen, it does not matter what was read."""
+    anything = unfold(_Class(None))
+    return [
+        (chars(among("]")), EPSILON),
+        (chars(among("\\")), concat(union(_escapes(), chars(among("b-"))), anything)),
+        (_CLASS_OTHERS, anything),
+        *((chars(among(low)), unfold(_Class(low))) for low in _RANGE_ENDS),
+    ]
